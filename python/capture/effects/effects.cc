@@ -193,6 +193,13 @@ void Effects::FindSlots(absl::FunctionRef<bool(PyObject*)> is_alive,
   }
 }
 
+bool Effects::Changes(PyObject* container) const {
+  return std::any_of(container_calls_.begin(), container_calls_.end(),
+                     [container](const ContainerCall& call) {
+                       return call.container.get() == container;
+                     });
+}
+
 std::vector<StatePlace> Effects::places() const {
   std::vector<StatePlace> places;
   for (const Written& written : written_) places.push_back(written.place);

@@ -116,6 +116,8 @@ class Effects {
   // Holders of which `is_alive` isn't true are left out.
   void FindSlots(absl::FunctionRef<bool(PyObject*)> is_alive,
                  std::vector<StatePlace>* slots) const;
+  // Whether Apply() changes this container by calls.
+  bool Changes(PyObject* container) const;
   // Calls `let_go` on what holds the places that Apply() changes.
   void LetGo(absl::FunctionRef<void(LooseRef*)> let_go);
 

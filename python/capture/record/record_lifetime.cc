@@ -14,6 +14,12 @@ void Record::FindSlots(std::vector<StatePlace>* slots) const {
   const StateGuards::Alive alive = guards_.FindAlive();
   effects_.FindSlots([&](PyObject* holder) { return alive.Has(holder); },
                      slots);
+  // A list that the program reads and sets items of, such as a hidden state's.
+  std::vector<StatePlace> lists;
+  guards_.FindChangedLists(&lists);
+  for (StatePlace& list : lists) {
+    if (effects_.Changes(list.holder.get())) slots->push_back(std::move(list));
+  }
 }
 
 void Record::Keep(StateGuards& guards, PyObject* object) {

@@ -1,6 +1,7 @@
 // Which numbers of a run vary, and what it did to gradients.
 
 #include <algorithm>
+#include <string>
 #include <utility>
 
 #include "absl/algorithm/container.h"
@@ -19,6 +20,9 @@ bool RecordMaker::FindNumbers() {
   record_.host_inputs_ = HostInputs(std::move(varying));
   record_.size_inputs_ = HostInputs(run_.watch.values().SizeSources());
   const HostInputs& inputs = record_.host_inputs_;
+  // All of them are told at once: an optimizer counts steps for each of its
+  // parameters.
+  std::string changed;
   for (const auto& sources : {absl::MakeConstSpan(exact), inputs.sources(),
                               record_.size_inputs_.sources()}) {
     for (const NumberSource& source : sources) {
@@ -27,11 +31,13 @@ bool RecordMaker::FindNumbers() {
         continue;
       }
       attempt_.slots.push_back({source.dict, source.key, source.note});
-      return Refuse(
-          {.reason = absl::StrCat("changes state: ", source.note.path),
-           .mend = "keep such changes out of the compiled function",
-           .transient = true});
+      if (changed.empty()) changed = source.note.path;
     }
+  }
+  if (!changed.empty()) {
+    return Refuse({.reason = absl::StrCat("changes state: ", changed),
+                   .mend = "keep such changes out of the compiled function",
+                   .transient = true});
   }
   for (const NumberSource& source : exact) {
     if (source.node >= 0) {
