@@ -118,9 +118,13 @@ MICA_HIT_CODE Record::Outcome Record::Serve(const CallArgs& args,
 
 MICA_HIT_CODE bool Record::MakeResults(const BoundCall& bound,
                                        absl::Span<const double> numbers,
-                                       std::vector<PyRef>* tensors) const {
+                                       std::vector<PyRef>* tensors,
+                                       bool is_of_ways) const {
   gradients_.Apply(bound.inputs, *tensors);
-  result_views_.SetWrites(*tensors, bound.run->more_writes);
+  // Of several ways another one may have made them.
+  result_views_.SetWrites(*tensors, bound.run->more_writes,
+                          is_of_ways ? ResultViews::Counts::kKnown
+                                     : ResultViews::Counts::kRecorded);
   const std::shared_ptr<BackwardPass>& backward = bound.run->backward;
   if (backward != nullptr &&
       !BackwardPass::Attach(backward, bound.inputs.tensors, bound.states,

@@ -308,7 +308,7 @@ class Record {
   // makes of a run's results what autograd and views know of them (false with a
   // Python error set if there is no memory),
   bool MakeResults(const BoundCall& bound, absl::Span<const double> numbers,
-                   std::vector<PyRef>* tensors) const;
+                   std::vector<PyRef>* tensors, bool is_of_ways = false) const;
   // and leaves what the program would have. The result; null with a Python
   // error set.
   PyRef Leave(const BoundCall& bound, absl::Span<const PyRef> tensors,

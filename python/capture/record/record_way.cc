@@ -125,7 +125,9 @@ Record::Outcome Record::ServeWays(const BoundCall& bound, PyRef* result,
   const bool is_own = static_cast<size_t>(end) == members.size();
   const Record& record = is_own ? *this : *members[end];
   const BoundCall& call = is_own ? bound : calls[end];
-  if (!record.MakeResults(call, {}, &tensors)) return Outcome::kHit;
+  if (!record.MakeResults(call, {}, &tensors, /*is_of_ways=*/true)) {
+    return Outcome::kHit;
+  }
   *result = record.Leave(call, tensors, {}, nullptr);
   ++hits;
   return Outcome::kHit;

@@ -28,8 +28,10 @@ bool IsShownByTorch(PyObject* view, PyObject* base) {
 }
 
 void ResultViews::SetWrites(absl::Span<const PyRef> results,
-                            absl::Span<const int64_t> more) const {
+                            absl::Span<const int64_t> more,
+                            Counts counts) const {
   for (const Writes& one : writes_) {
+    if (counts == Counts::kKnown && !one.is_own) continue;
     c10::TensorImpl* impl =
         THPVariable_Unpack(results[one.result].get()).unsafeGetTensorImpl();
     if (!impl->version_counter().enabled()) continue;

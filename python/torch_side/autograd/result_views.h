@@ -55,9 +55,12 @@ class ResultViews {
     return views_.empty();
   }
   // Before anything is saved for a backward pass. `more`: by result, writes
-  // beyond those of the recorded run; may be empty.
+  // beyond those of the recorded run; may be empty. kKnown: the results have
+  // the counts of what made them, maybe others than the recorded run's.
+  enum class Counts { kRecorded, kKnown };
   void SetWrites(absl::Span<const PyRef> results,
-                 absl::Span<const int64_t> more) const;
+                 absl::Span<const int64_t> more,
+                 Counts counts = Counts::kRecorded) const;
   // After that. False with a Python error set if there is no memory.
   bool MakeViews(absl::Span<PyObject* const> inputs,
                  std::vector<PyRef>* results) const;
