@@ -15,6 +15,7 @@
 #include <torch/csrc/autograd/variable.h>
 
 #include <limits>
+#include <map>
 #include <queue>
 #include <tuple>
 
@@ -74,12 +75,18 @@ class Tracer {
       }
     }
     std::vector<Node*> roots;
-    for (const Edge& root : roots_) roots.push_back(root.function.get());
+    for (const Edge& root : roots_) {
+      roots.push_back(root.function.get());
+      root_nodes_.insert(roots.back());
+    }
     const auto is_inside = [this](const Edge& edge) {
       return edge.is_valid() && !leaves_.contains(KeyOf(edge)) &&
              !unseen_.contains(edge.function.get());
     };
     const GraphParts parts = DivideGraph(roots, is_inside);
+    for (const auto& [of, begins] : parts.copies) {
+      copied_into_[of.first].push_back({of.second, begins});
+    }
     for (const bool is_used_up : parts.are_used_up) {
       parts_.push_back({.is_used_up = is_used_up});
     }
@@ -138,7 +145,9 @@ class Tracer {
             .entries = std::move(output.entries)};
         told.entries.resize(taken.entries.size());
         if (output.external < 0) {
-          const Step& target = steps_.at(output.target.first);
+          const Step& target =
+              output.copy < 0 ? steps_.at(output.target.first)
+                              : copies_.at({output.target.first, output.copy});
           told.part = target.part;
           told.entry = target.entry_of.at(output.target.second);
         }
@@ -176,12 +185,17 @@ class Tracer {
     at::Tensor gradient;
     int external = -1;
     Key target = {nullptr, 0};
+    int copy = -1;  // The part, if the target is that node's copy in it.
     std::vector<bool> entries;
   };
   struct Part {
     std::vector<BackwardTrace::Entry> entries;
     std::vector<Output> outputs;
     bool is_used_up = false;
+  };
+  struct Copied {  // As GraphParts has it.
+    int part = 0;
+    bool begins = false;
   };
   static bool IsOlder(const Node* a, const Node* b) {
     return a->sequence_nr() < b->sequence_nr();
@@ -244,24 +258,49 @@ class Tracer {
       if (!step->arrived[i].defined()) continue;
       const auto result = results_.find({node, i});
       const int index = result == results_.end() ? -1 : result->second;
-      Part& part = parts_[step->part];
-      PyRef root = PyRef::Steal(
-          THPVariable_Wrap(OnesLaidOutAs(std::move(step->arrived[i]))));
-      recorder_.AddInput(
-          root.get(),
-          index < 0 ? "gradient" : absl::StrCat("gradient of result ", index));
-      step->entry_of[i] = static_cast<int>(part.entries.size());
-      part.entries.push_back(
-          {.root = root, .result = index, .number = num_entries_++});
-      step->entries.resize(part.entries.size());
-      step->entries.back() = true;
+      AddEntry(
+          OnesLaidOutAs(std::move(step->arrived[i])),
+          index < 0 ? "gradient" : absl::StrCat("gradient of result ", index),
+          index, i, step);
     }
+  }
+
+  void AddEntry(at::Tensor gradient, const std::string& name, int result,
+                size_t input, Step* step) {
+    Part& part = parts_[step->part];
+    step->entry_of[input] = static_cast<int>(part.entries.size());
+    PyRef root = PyRef::Steal(THPVariable_Wrap(std::move(gradient)));
+    recorder_.AddInput(root.get(), name);
+    part.entries.push_back(
+        {.root = std::move(root), .result = result, .number = num_entries_++});
+    step->entries.resize(part.entries.size());
+    step->entries.back() = true;
   }
 
   void RunNode(Node* node, Step* step) {
     Enter(node, step);
     recorder_.StartLater(step->part);
     const absl::Cleanup stop = [this] { recorder_.Stop(); };
+    const variable_list inputs = Summed(step);
+    const variable_list outputs = Outputs(node, *step, inputs);
+    for (uint32_t i = 0; i < node->num_outputs(); ++i) {
+      const Edge& edge = node->next_edge(i);
+      const Step* to = Inner(edge);
+      const bool is_by_copy = to != nullptr &&
+                              !root_nodes_.contains(edge.function.get()) &&
+                              CopyIn(node, to->part) != nullptr;
+      if (!is_by_copy) Pass(edge, outputs[i], *step);
+    }
+    const auto copies = copied_into_.find(node);
+    if (copies == copied_into_.end()) return;
+    recorder_.Stop();
+    for (const Copied& copied : copies->second) {
+      RunCopy(node, copied, *step, inputs);
+    }
+  }
+
+  // What arrived, and the entries.
+  variable_list Summed(Step* step) {
     variable_list inputs = std::move(step->inputs);
     for (size_t i = 0; i < inputs.size(); ++i) {
       const int entry = step->entry_of[i];
@@ -271,25 +310,79 @@ class Tracer {
       AddGradient(inputs[i], &root);
       inputs[i] = std::move(root);
     }
+    return inputs;
+  }
+
+  variable_list Outputs(Node* node, const Step& step, variable_list inputs) {
     // A node that no gradient arrives at makes none.
     const bool is_run = absl::c_any_of(
         inputs, [](const at::Tensor& input) { return input.defined(); });
     variable_list outputs(node->num_outputs());
-    if (is_run) {
-      outputs = (*node)(std::move(inputs));
-      parts_[step->part].is_used_up |=
-          IsFunctionInPython(*node) && reads_.Has(*node);
-      torch::autograd::validate_outputs(
-          node->next_edges(), outputs, [node](const std::string& why) {
-            return absl::StrCat(node->name(), ": ", why);
-          });
+    if (!is_run) return outputs;
+    outputs = (*node)(std::move(inputs));
+    parts_[step.part].is_used_up |=
+        IsFunctionInPython(*node) && reads_.Has(*node);
+    torch::autograd::validate_outputs(
+        node->next_edges(), outputs, [node](const std::string& why) {
+          return absl::StrCat(node->name(), ": ", why);
+        });
+    outputs.resize(node->num_outputs());
+    return outputs;
+  }
+
+  // Runs a node that was just run again, in another part.
+  void RunCopy(Node* node, const Copied& copied, const Step& step,
+               const variable_list& given) {
+    Step& copy = CopyOf(node, copied.part);
+    for (size_t i = 0; copied.begins && i < given.size(); ++i) {
+      if (!given[i].defined()) continue;
+      parts_[step.part].outputs.push_back(
+          {.gradient = given[i],
+           .target = {node, static_cast<uint32_t>(i)},
+           .copy = copied.part,
+           .entries = step.entries});
+      AddEntry(OnesLaidOutAs(given[i]), "gradient", -1, i, &copy);
     }
+    recorder_.StartLater(copied.part);
+    const variable_list outputs = Outputs(node, copy, Summed(&copy));
     for (uint32_t i = 0; i < node->num_outputs(); ++i) {
-      Pass(node->next_edge(i), i < outputs.size() ? outputs[i] : at::Tensor(),
-           *step);
+      const Edge& edge = node->next_edge(i);
+      const Step* to = Inner(edge);
+      if (to == nullptr) continue;
+      if (to->part == copied.part &&
+          !root_nodes_.contains(edge.function.get())) {
+        Pass(edge, outputs[i], copy);
+        continue;
+      }
+      const Copied* next = CopyIn(edge.function.get(), copied.part);
+      if (to->part != step.part || next == nullptr || next->begins) continue;
+      if (!outputs[i].defined()) continue;
+      Step& sum = CopyOf(edge.function.get(), copied.part);
+      AddGradient(outputs[i], &sum.inputs[edge.input_nr]);
+      AddEntries(copy.entries, &sum.entries);
     }
   }
 
+  Step& CopyOf(Node* node, int part) {
+    Step& copy = copies_[{node, part}];
+    copy.part = part;
+    copy.inputs.resize(node->num_inputs());
+    copy.entry_of.resize(node->num_inputs(), -1);
+    return copy;
+  }
+  const Copied* CopyIn(Node* node, int part) const {
+    const auto it = copied_into_.find(node);
+    if (it == copied_into_.end()) return nullptr;
+    const auto found = absl::c_find_if(
+        it->second, [part](const Copied& one) { return one.part == part; });
+    return found == it->second.end() ? nullptr : &*found;
+  }
+  // Of the node that an edge leads to; null if it isn't run.
+  const Step* Inner(const Edge& edge) const {
+    if (!edge.is_valid() || leaves_.contains(KeyOf(edge))) return nullptr;
+    const auto it = steps_.find(edge.function.get());
+    return it == steps_.end() ? nullptr : &it->second;
+  }
   void Pass(const Edge& edge, const at::Tensor& gradient, const Step& from) {
     if (!edge.is_valid() || unseen_.contains(edge.function.get())) return;
     Part& part = parts_[from.part];
@@ -338,10 +431,13 @@ class Tracer {
   const uint64_t first_node_;
   Recorder& recorder_;
   std::vector<Edge> roots_;
+  absl::flat_hash_set<Node*> root_nodes_;
   std::vector<c10::intrusive_ptr<Node>> pins_;
   absl::flat_hash_map<Key, int> results_;
   absl::flat_hash_map<Key, Leaf> leaves_;
   absl::flat_hash_map<Node*, Step> steps_;
+  absl::flat_hash_map<Node*, std::vector<Copied>> copied_into_;
+  std::map<std::pair<Node*, int>, Step> copies_;  // By node and part.
   absl::flat_hash_set<Node*> unseen_;  // Of leaves of the program's own.
   std::vector<Part> parts_;
   int num_entries_ = 0;

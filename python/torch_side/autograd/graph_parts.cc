@@ -2,6 +2,7 @@
 // Before the others: torch's own order of Python.h and these.
 
 #include <algorithm>
+#include <iterator>
 #include <map>
 #include <set>
 #include <utility>
@@ -20,7 +21,7 @@ class Divider {
  public:
   Divider(absl::Span<Node* const> roots,
           const std::function<bool(const Edge&)>& is_inside)
-      : is_inside_(is_inside) {
+      : roots_(roots.begin(), roots.end()), is_inside_(is_inside) {
     for (size_t i = 0; i < roots.size(); ++i) Reach(roots[i], i);
     std::map<std::vector<int>, int> parts;
     for (auto& [node, from] : reached_from_) {
@@ -36,9 +37,7 @@ class Divider {
         if (other == part) continue;
         parts_[part].leads_to.insert(other);
         // Whoever has that root sees the gradient that arrives there.
-        if (absl::c_linear_search(roots, edge.function.get())) {
-          parts_[part].leads_to_root = true;
-        }
+        if (IsRoot(edge.function.get())) parts_[part].leads_to_root = true;
       }
     }
     Look();
@@ -63,6 +62,7 @@ class Divider {
     for (const auto& [node, part] : part_of_) {
       divided.part_of[node] = parts_[Final(part)].number;
     }
+    FindCopies(&divided);
     return divided;
   }
 
@@ -155,6 +155,56 @@ class Divider {
     return true;
   }
 
+  // To go by few edges costs less than to run nodes again.
+  static constexpr size_t kFewestEdges = 3;
+
+  bool IsCopied(Node* node) const {
+    return !IsUsedUpByPass(node) && !IsFunctionInPython(*node);
+  }
+  bool IsRoot(Node* node) const { return roots_.count(node) > 0; }
+
+  void FindCopies(GraphParts* divided) const {
+    const auto& part_of = divided->part_of;
+    absl::flat_hash_map<Node*, std::set<Node*>> from;
+    // By part and the one that it leads to: where the edges begin.
+    std::map<std::pair<int, int>, std::vector<Node*>> edges;
+    for (const auto& [node, part] : part_of) {
+      for (const Edge& edge : node->next_edges()) {
+        if (!is_inside_(edge)) continue;
+        Node* to = edge.function.get();
+        from[to].insert(node);
+        const int other = part_of.at(to);
+        if (other == part || IsRoot(to) || !IsCopied(node)) continue;
+        edges[{part, other}].push_back(node);
+      }
+    }
+    for (const auto& [parts, starts] : edges) {
+      if (starts.size() < kFewestEdges) continue;
+      const auto [part, other] = parts;
+      std::set<Node*> copied;
+      std::vector<Node*> open = starts;
+      while (!open.empty()) {
+        Node* node = open.back();
+        open.pop_back();
+        if (!copied.insert(node).second) continue;
+        absl::c_copy_if(from[node], std::back_inserter(open), [&](Node* one) {
+          return part_of.at(one) == part && IsCopied(one);
+        });
+      }
+      const auto begins = [&](Node* node) {
+        return IsRoot(node) || absl::c_any_of(from[node], [&](Node* one) {
+                 return !copied.contains(one);
+               });
+      };
+      if (absl::c_count_if(copied, begins) >=
+          static_cast<int64_t>(starts.size())) {
+        continue;
+      }
+      for (Node* node : copied) divided->copies[{node, other}] = begins(node);
+    }
+  }
+
+  const std::set<Node*> roots_;
   const std::function<bool(const Edge&)>& is_inside_;
   absl::flat_hash_map<Node*, std::vector<int>> reached_from_;
   absl::flat_hash_map<Node*, int> part_of_;
