@@ -266,6 +266,11 @@ void BuiltinCalls::CallPure(const BuiltinCall& call) {
        parts_.items.KeepsAddress(call.callable, all))) {
     return;
   }
+  PyObject* items = nullptr;
+  if (!has_keywords && TakesItems(call.callable, all, &items) &&
+      parts_.objects.TouchNames(items)) {
+    return;
+  }
   step_.makes_new =
       absl::EndsWith(CallableName(call.callable), "_make_saved_tensor");
   if (!HandsOnArguments(call.callable)) return parts_.attributes.TouchArgs(all);

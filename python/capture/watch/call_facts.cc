@@ -57,6 +57,22 @@ bool AsksIdentity(PyObject* callable) {
   return name == "_operator.is_" || name == "_operator.is_not";
 }
 
+bool TakesItems(PyObject* callable, absl::Span<PyObject* const> args,
+                PyObject** items) {
+  const std::string name = CallableName(callable);
+  const bool is_join = name == "builtins.str.join";
+  if (args.size() != (is_join ? 2 : 1) || args.back() == nullptr) return false;
+  *items = args.back();
+  // One of a dict's items is looked at as a whole, but not to put it in order.
+  if (PyDictItems_Check(*items)) return name == "builtins.sorted";
+  return is_join || name == "builtins.sorted" || name == "builtins.max" ||
+         name == "builtins.min" || name == "builtins.any" ||
+         name == "builtins.all" ||
+         callable == reinterpret_cast<PyObject*>(&PySet_Type) ||
+         callable == reinterpret_cast<PyObject*>(&PyFrozenSet_Type) ||
+         callable == reinterpret_cast<PyObject*>(&PyBool_Type);
+}
+
 bool FollowsNumbers(CallKind kind) {
   switch (kind) {
     case CallKind::kPure:

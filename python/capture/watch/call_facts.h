@@ -15,6 +15,10 @@ bool ChangesContainer(PyObject* callable, PyObject* container);
 bool IsNumpyCall(PyObject* callable, absl::Span<PyObject* const> args);
 // operator.is_ and its contrary.
 bool AsksIdentity(PyObject* callable);
+// Whether a call of code in C makes something of what its one iterable gives,
+// which is `items`, and looks no further.
+bool TakesItems(PyObject* callable, absl::Span<PyObject* const> args,
+                PyObject** items);
 // What a weak dict or set calls when what is in it dies.
 bool ForgetsItem(PyObject* callback);
 // Whether code in C hands its arguments on to code in Python as they are.

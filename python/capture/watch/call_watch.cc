@@ -228,7 +228,7 @@ void CallWatch::CallType(PyTypeObject* type, absl::Span<PyObject* const> args) {
     for (PyObject* arg : args) parts_.objects.Format(arg);
     return;
   }
-  if (type == &PyDict_Type && MakeDict(args)) return;
+  if ((type == &PyDict_Type || type == &PyODict_Type) && MakeDict(args)) return;
   if (Convert(type, args)) return;
   if (type == &PyRange_Type && parts_.loops.MakeRange(args)) return;
   if (type == &PyReversed_Type && parts_.loops.ReverseRange(args)) return;
@@ -263,6 +263,10 @@ void CallWatch::CallType(PyTypeObject* type, absl::Span<PyObject* const> args) {
   }
   // Python's own __init__ gets the arguments: what it reads is followed.
   if (IsPythonClass(type) && base == &PyBaseObject_Type) return;
+  PyObject* items = nullptr;
+  if (TakesItems(callable, args, &items) && parts_.objects.TouchNames(items)) {
+    return;
+  }
   parts_.attributes.TouchArgs(args);
 }
 

@@ -56,6 +56,11 @@ class ObjectWatch final : public WatchPart {
   // Its value is asked for, or those of the numbers that it holds.
   void Inspect(PyObject* object);
 
+  // Code in C goes through a dict, or a view of one, and looks at the keys
+  // only: at those of its items, too, as no two are equal. False, with nothing
+  // done, if it is something else, or has other keys than texts.
+  bool TouchNames(PyObject* items);
+
   // An operator of Python's is about to be applied to `operand`.
   void CheckOperand(PyObject* operand);
   // `function` is about to run.

@@ -87,6 +87,25 @@ void ObjectWatch::TouchKeys(PyObject* dict) {
   }
 }
 
+bool ObjectWatch::TouchNames(PyObject* items) {
+  const bool is_view = PyDictKeys_Check(items) || PyDictItems_Check(items);
+  PyObject* dict =
+      is_view ? reinterpret_cast<PyObject*>(
+                    reinterpret_cast<_PyDictViewObject*>(items)->dv_dict)
+              : items;
+  if (!PyDict_Check(dict) || IsPythonClass(Py_TYPE(dict))) return false;
+  const std::vector<PyRef> keys = KeysOf(dict);
+  for (const PyRef& key : keys) {
+    if (!PyUnicode_CheckExact(key.get())) return false;
+  }
+  Touch(dict);
+  for (const PyRef& key : keys) {
+    identity_.IdentifyDeep(key.get());
+    Touch(key.get(), kDeep);
+  }
+  return true;
+}
+
 bool ObjectWatch::ReadItems(PyObject* dict) {
   if (guards_.HasKeys(dict)) return true;
   if (is_in_later_pass() || !HasPlainItems(dict) ||
