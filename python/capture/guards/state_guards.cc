@@ -138,6 +138,12 @@ void StateGuards::AddItems(PyObject* container, const GuardNote& note) {
   for (PyObject* item : by_place) AddWhatItHas(item, note);
 }
 
+void StateGuards::AddNoItems(PyObject* container, const GuardNote& note) {
+  if (!IsNew(container)) return;
+  items_.push_back({.container = held_.Add(container), .note = note});
+  words_.Spoil(Enter(Kind::kItems, items_.size()));  // It holds something now.
+}
+
 bool StateGuards::HoldItems(PyObject* container) const {
   for (const ItemsFacts& facts : items_) {
     if (facts.container.get() == container) return CheckItems(facts, nullptr);

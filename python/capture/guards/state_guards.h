@@ -81,6 +81,8 @@ class StateGuards {
   bool HasKeys(PyObject* dict) const;
   // list, set, frozenset and collections.deque: all items.
   void AddItems(PyObject* container, const GuardNote& note);
+  // As that, of a container that held nothing.
+  void AddNoItems(PyObject* container, const GuardNote& note);
   // Its class, and which dict holds its attributes.
   void AddInstance(PyObject* instance, const GuardNote& note);
   // Its class alone, if that can be assigned.

@@ -2,7 +2,9 @@
 
 #include <utility>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "python/capture/known/purity.h"
 
 namespace mica {
 namespace {
@@ -31,6 +33,28 @@ bool ContainerChanges::Begin(PyObject* container) {
     if (HeldObjects::IsNoticed(item)) ++noticed_[item];
   }
   changed_[container] = std::move(copy);
+  return true;
+}
+
+void ContainerChanges::Add(ContainerCall call) {
+  // What came before has left nothing behind.
+  if (absl::EndsWith(CallableName(call.method.get()), ".clear")) {
+    std::erase_if(calls_, [&call](const ContainerCall& earlier) {
+      return earlier.container.get() == call.container.get();
+    });
+  }
+  calls_.push_back(std::move(call));
+}
+
+bool ContainerChanges::ReadEmpty(PyObject* container) {
+  const auto before = changed_.find(container);
+  if (before == changed_.end() || IsPythonClass(Py_TYPE(container)) ||
+      PyObject_Size(before->second.get()) != 0) {
+    PyErr_Clear();
+    return false;
+  }
+  guards_.AddNoItems(container, NoteOf(PathOf(container)));
+  unread_.erase(container);
   return true;
 }
 

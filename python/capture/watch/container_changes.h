@@ -23,7 +23,10 @@ class ContainerChanges final : public WatchPart {
   // The first such change of `container` comes. False if it can't be copied.
   bool Begin(PyObject* container);
   // A call that changes a container that has begun to.
-  void Add(ContainerCall call) { calls_.push_back(std::move(call)); }
+  void Add(ContainerCall call);
+  // Whether it held nothing before; if so, that is noted now, and it may be
+  // read: all that is in it is the run's own.
+  bool ReadEmpty(PyObject* container);
   // A method in C may change it: what is in it now may differ from what a hit
   // begins with.
   void AddUnknown(PyObject* container) { changed_by_call_.insert(container); }

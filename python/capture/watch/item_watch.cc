@@ -17,6 +17,14 @@
 namespace mica {
 namespace {
 
+// [:], however many items there are.
+bool IsWholeSlice(PyObject* key) {
+  if (!PySlice_Check(key)) return false;
+  const auto* slice = reinterpret_cast<PySliceObject*>(key);
+  return slice->start == Py_None && slice->stop == Py_None &&
+         slice->step == Py_None;
+}
+
 // The methods of lists, sets and deques that change them and give nothing.
 bool IsMutator(PyObject* method) {
   static const auto* mutators = [] {
@@ -205,6 +213,11 @@ void ItemWatch::Remove(PyObject* container, PyObject* key) {
     return places_.UseItem(container, key,
                            names_.ItemPath(PathOf(container), key),
                            PlaceUse::kRemove);
+  }
+  if (PyList_CheckExact(container) && IsWholeSlice(key)) {  // del items[:]
+    static PyObject* clear = PyObject_GetAttrString(
+        reinterpret_cast<PyObject*>(&PyList_Type), "clear");
+    if (ChangeContainer(clear, {&container, 1})) return;
   }
   // Which a dict of another class has in an order of its own.
   if (PyDict_Check(container)) objects_.Touch(container);

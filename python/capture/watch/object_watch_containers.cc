@@ -147,7 +147,8 @@ void ObjectWatch::TouchContainer(PyObject* object, int depth) {
     return Refuse(absl::StrCat("reads all of ", PathOf(object),
                                " after it wrote items of it"));
   }
-  if (is_old && containers_.IsUnread(object)) {
+  const bool is_unread = is_old && containers_.IsUnread(object);
+  if (is_unread && !containers_.ReadEmpty(object)) {
     Refuse(absl::StrCat("reads ", PathOf(object), " after it changed it"));
     return containers_.WantList(object);
   }
@@ -162,7 +163,7 @@ void ObjectWatch::TouchContainer(PyObject* object, int depth) {
       guards_.AddItems(object, note);
     }
   }
-  if (is_first && !by_items) ages_.MarkContents(object);
+  if (is_first && !by_items && !is_unread) ages_.MarkContents(object);
   if (is_first && PyDict_Check(object)) TouchKeys(object);
   if (depth < kDeep) return;
   // Once, however many hold it.
