@@ -70,11 +70,14 @@ const char* Exp(double a, double, double* result) {
              : nullptr;
 }
 
+template <double (*function)(double)>
 const char* Log(double a, double, double* result) {
   if (a <= 0) return "ValueError: math domain error";
-  *result = std::log(a);
+  *result = function(a);
   return nullptr;
 }
+
+double HyperbolicTangent(double a, double) { return std::tanh(a); }
 
 template <double (*function)(double)>
 const char* OfAngle(double a, double, double* result) {
@@ -215,7 +218,10 @@ constexpr HostOp kOps[] = {
     {"mica.scalar_neg", Always<Negate>},
     {"mica.scalar_sqrt", SquareRoot, /*may_raise=*/true},
     {"mica.scalar_exp", Exp, /*may_raise=*/true},
-    {"mica.scalar_log", Log, /*may_raise=*/true},
+    {"mica.scalar_log", Log<std::log>, /*may_raise=*/true},
+    {"mica.scalar_log10", Log<std::log10>, /*may_raise=*/true},
+    {"mica.scalar_log2", Log<std::log2>, /*may_raise=*/true},
+    {"mica.scalar_tanh", Always<HyperbolicTangent>},
     {"mica.scalar_cos", OfAngle<std::cos>, /*may_raise=*/true},
     {"mica.scalar_sin", OfAngle<std::sin>, /*may_raise=*/true},
 };

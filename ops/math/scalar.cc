@@ -82,6 +82,9 @@ void RegisterScalarOps(OpRegistry& registry) {
   AddUnary(registry, "scalar_sqrt", "math.sqrt(a); a < 0 is an error.");
   AddUnary(registry, "scalar_exp", "math.exp(a); an overflow is an error.");
   AddUnary(registry, "scalar_log", "math.log(a); a <= 0 is an error.");
+  AddUnary(registry, "scalar_log10", "math.log10(a); a <= 0 is an error.");
+  AddUnary(registry, "scalar_log2", "math.log2(a); a <= 0 is an error.");
+  AddUnary(registry, "scalar_tanh", "math.tanh(a).");
   AddUnary(registry, "scalar_cos", "math.cos(a); an infinity is an error.");
   AddUnary(registry, "scalar_sin", "math.sin(a); an infinity is an error.");
 }

@@ -190,7 +190,8 @@ void AddSingle() {
   AddKind("builtins.vars", CallKind::kVars);
   AddKind("builtins.id", CallKind::kIdentity);
   AddKind("builtins.object.__reduce_ex__", CallKind::kReduce);
-  for (const char* name : {"cos", "exp", "log", "sin", "sqrt"}) {
+  for (const char* name :
+       {"cos", "exp", "log", "log10", "log2", "sin", "sqrt", "tanh"}) {
     AddKind(absl::StrCat("math.", name), CallKind::kNumberFunction);
   }
   AddKind("torch.autograd.Variable._execution_engine.run_backward",

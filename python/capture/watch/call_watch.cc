@@ -129,6 +129,9 @@ void CallWatch::CallPureObject(PyObject* callable,
   step_.makes_array = true;
   if (absl::StartsWith(type->tp_name, "numpy.")) parts_.arrays.TouchContext();
   parts_.objects.TouchType(type);
+  if (keyword_names == nullptr && parts_.functions.AskNumpy(callable, args)) {
+    return;
+  }
   for (PyObject* arg : args) {
     if (arg != nullptr) parts_.identity.IdentifyDeep(arg);  // A cache's key.
     parts_.objects.Touch(arg, kDeep);
@@ -179,6 +182,10 @@ bool CallWatch::Convert(PyTypeObject* type, absl::Span<PyObject* const> args) {
     if (type == &PyFloat_Type) {
       static PyObject* one = PyFloat_FromDouble(1);
       parts_.numbers.Compute(FindHostOp("mica.scalar_mul"), {args[0], one});
+      return true;
+    }
+    if (type == &PyBool_Type) {
+      parts_.numbers.TestTruth(args[0]);
       return true;
     }
     if (type == &PyLong_Type && parts_.functions.Round("builtins.int", args)) {

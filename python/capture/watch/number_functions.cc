@@ -55,8 +55,54 @@ bool NumberFunctions::Ask(PyObject* function,
   if (AskForPlace(name, args)) return true;
   if (name == "builtins.sum" && AddUp(args)) return true;
   if (!absl::c_all_of(args, is_number)) return false;
-  if (Round(name, args)) return true;
+  if (Round(name, args) || RaiseToPower(name, args) ||
+      TakeLogarithm(name, args)) {
+    return true;
+  }
   return AskForExtreme(name, args) || AskForKind(name, args);
+}
+
+bool NumberFunctions::AskNumpy(PyObject* function,
+                               absl::Span<PyObject* const> args) {
+  static const auto& names = *new absl::flat_hash_map<PyObject*, std::string>{
+      {ResolveName("numpy.isnan").release(), "math.isnan"},
+      {ResolveName("numpy.isinf").release(), "math.isinf"},
+      {ResolveName("numpy.isfinite").release(), "math.isfinite"}};
+  const auto name = names.find(function);
+  return name != names.end() && args.size() == 1 &&
+         values_.Find(args[0]) >= 0 && AskForKind(name->second, args);
+}
+
+bool NumberFunctions::RaiseToPower(const std::string& function,
+                                   absl::Span<PyObject* const> args) {
+  if (args.size() != 2) return false;
+  const HostOp* op = nullptr;
+  if (function == "math.pow") op = FindHostOp("mica.scalar_pow");
+  if (function == "builtins.pow") op = OperatorOf("pow", args[0], args[1]);
+  if (op == nullptr) return false;
+  numbers_.Compute(op, args);
+  return true;
+}
+
+bool NumberFunctions::TakeLogarithm(const std::string& function,
+                                    absl::Span<PyObject* const> args) {
+  if (function != "math.log" || args.size() != 2 ||
+      values_.Find(args[1]) >= 0) {
+    return false;
+  }
+  const HostOp* log = FindHostOp("mica.scalar_log");
+  double number = 0, base = 0;
+  if (log->compute(*NumberOf(args[0]), 0, &number) != nullptr ||
+      log->compute(*NumberOf(args[1]), 0, &base) != nullptr) {
+    return false;
+  }
+  const PyRef of_number = PyRef::Steal(PyFloat_FromDouble(number));
+  const PyRef of_base = PyRef::Steal(PyFloat_FromDouble(base));
+  const PyRef own = of_number ? NewNumber(of_number.get()) : PyRef();
+  if (!own || !of_base) return PyErr_Clear(), false;
+  if (!values_.AddOp(own.get(), *log, {args[0]})) return false;
+  numbers_.Compute(FindHostOp("mica.scalar_div"), {own.get(), of_base.get()});
+  return true;
 }
 
 bool NumberFunctions::AskForExtreme(const std::string& function,

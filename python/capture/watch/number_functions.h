@@ -30,6 +30,9 @@ class NumberFunctions final : public WatchPart {
   // Whether a call of a builtin only asks which of its numbers is larger or
   // whether one is finite, adds them up or rounds one; noted if so.
   bool Ask(PyObject* function, absl::Span<PyObject* const> args);
+  // The same of a function of numpy's that tells whether a known number is
+  // finite.
+  bool AskNumpy(PyObject* function, absl::Span<PyObject* const> args);
   // Whether it rounds a known number, or takes it without its sign; computed if
   // so.
   bool Round(const std::string& function, absl::Span<PyObject* const> args);
@@ -43,6 +46,12 @@ class NumberFunctions final : public WatchPart {
   // Of bisect(), for the place of a number among others.
   bool AskForPlace(const std::string& function,
                    absl::Span<PyObject* const> args);
+  // Of pow(), which is computed.
+  bool RaiseToPower(const std::string& function,
+                    absl::Span<PyObject* const> args);
+  // Of math.log() with a base, which is computed.
+  bool TakeLogarithm(const std::string& function,
+                     absl::Span<PyObject* const> args);
   // Of min() and max().
   bool AskForExtreme(const std::string& function,
                      absl::Span<PyObject* const> args);

@@ -31,6 +31,8 @@ SCALAR_OPS: dict[str, Callable[..., Any]] = {
     "mica.scalar_floordiv": operator.floordiv,
     "mica.scalar_le": operator.le,
     "mica.scalar_log": math.log,
+    "mica.scalar_log10": math.log10,
+    "mica.scalar_log2": math.log2,
     "mica.scalar_lt": operator.lt,
     "mica.scalar_max": max,
     "mica.scalar_min": min,
@@ -41,6 +43,7 @@ SCALAR_OPS: dict[str, Callable[..., Any]] = {
     "mica.scalar_sin": math.sin,
     "mica.scalar_sqrt": math.sqrt,
     "mica.scalar_sub": operator.sub,
+    "mica.scalar_tanh": math.tanh,
 }
 
 # Mica's own forms of operators of torch's: they keep something else.
