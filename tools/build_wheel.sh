@@ -1,11 +1,13 @@
 #!/usr/bin/env bash
-# Makes the wheel of Mica, from a bare Debian 12 machine on: installs what is
-# missing, builds, links the extension with Abseil, glog and gflags inside, and
-# lets auditwheel say which systems it fits. The wheel takes the place of older
-# ones in the folder. May be run again at any time; only what has changed is
-# done. tools/check_wheel.sh tries the wheel.
+# Makes Mica's wheels, from a bare Debian 12 machine on: installs what is missing,
+# builds, links the extension with Abseil, glog and gflags inside, and lets
+# auditwheel say which systems it fits. There is one for the CPython of .venv, and
+# one for each other version that the machine has an environment of
+# (tools/python_environment.sh); all else in them is the same. They take the place
+# of older ones in the folder. May be run again at any time; only what has changed
+# is done. tools/check_wheel.sh tries them.
 #
-#   --out DIR   where the wheel goes; by default build/dist
+#   --out DIR   where the wheels go; by default build/dist
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 extra_apt_packages=(dpkg-dev)
@@ -45,33 +47,64 @@ pack() {
     -C build.targets=_mica_wheel
 }
 
-# Refuses any library of the system's that isn't among those of a manylinux tag,
-# and names the wheel after the lowest one that it fits.
+# pack_other VERSION: the wheel that was packed, with the extension for another
+# CPython in it.
+pack_other() {
+  local short=${1/./} folder=build/wheel/$1 tree made
+  build_preset release "_mica_wheel_$short" || return 1
+  "$python" -m wheel unpack build/wheel/mica-*.whl --dest "$folder" || return 1
+  tree=$(echo "$folder"/mica-*)
+  rm "$tree"/mica/_mica.*.so
+  cmake --install build --component "python_$short" --strip \
+    --prefix "$tree" || return 1
+  "$python" -m wheel pack "$tree" --dest-dir "$folder" || return 1
+  made=$("$python" -m wheel tags --remove --python-tag "cp$short" \
+    --abi-tag "cp$short" "$folder"/mica-*.whl | tail -n 1) || return 1
+  [[ -f $folder/$made ]]
+}
+
+# audit FOLDER: refuses any library of the system's that isn't among those of a
+# manylinux tag, and names the wheel there after the lowest one that it fits.
 audit() {
   local library excluded=()
   for library in "${not_brought[@]}"; do excluded+=(--exclude "$library"); done
-  rm -rf build/wheel/fit
-  PATH=$PWD/.venv/bin:$PATH "$python" -m auditwheel show \
-    build/wheel/*.whl || return 1
+  rm -rf "$1/fit"
+  PATH=$PWD/.venv/bin:$PATH "$python" -m auditwheel show "$1"/*.whl || return 1
   PATH=$PWD/.venv/bin:$PATH "$python" -m auditwheel repair \
-    --plat auto --wheel-dir build/wheel/fit "${excluded[@]}" \
-    build/wheel/*.whl || return 1
-  compgen -G 'build/wheel/fit/*-manylinux_2_*_x86_64.whl' >/dev/null || return 1
+    --plat auto --wheel-dir "$1/fit" "${excluded[@]}" "$1"/*.whl || return 1
+  compgen -G "$1/fit/*-manylinux_2_*_x86_64.whl" >/dev/null || return 1
   # A library that it had to bring in is one too many.
-  ! "$python" -m zipfile -l build/wheel/fit/*.whl | grep -F 'mica.libs/'
+  ! "$python" -m zipfile -l "$1"/fit/*.whl | grep -F 'mica.libs/'
 }
 
 prepare _mica wheel
-say "The wheel"
+say "The wheels"
 prepare_archives || die "could not build the archives"
 run_step "pip wheel" wheel pack || die "could not make the wheel"
-run_step "auditwheel" auditwheel audit ||
-  die "the wheel asks for what other systems don't have"
-wheel=$(echo build/wheel/fit/*.whl)
-bytes=$(stat -c %s "$wheel")
-((bytes <= most_bytes)) ||
-  die "the wheel has $bytes bytes, and $most_bytes are the bar"
+folders=(build/wheel)
+for version in "${other_pythons[@]}"; do
+  if [[ -z $(environment_of "$version") ]]; then
+    say "  CPython $version: no wheel, as there is no environment of it" \
+      "(tools/python_environment.sh $version)"
+    continue
+  fi
+  run_step "the same for CPython $version" "wheel-$version" \
+    pack_other "$version" || die "could not make the wheel for CPython $version"
+  folders+=("build/wheel/$version")
+done
+wheels=()
+for folder in "${folders[@]}"; do
+  run_step "auditwheel, $folder" "auditwheel-${folder##*/}" audit "$folder" ||
+    die "the wheel asks for what other systems don't have"
+  wheels+=("$folder"/fit/*.whl)
+done
 mkdir -p "$out"
 rm -f "$out"/mica-*.whl
-cp "$wheel" "$out"
-say "$out/${wheel##*/}: $bytes bytes; everything took $SECONDS s"
+for wheel in "${wheels[@]}"; do
+  bytes=$(stat -c %s "$wheel")
+  ((bytes <= most_bytes)) ||
+    die "${wheel##*/} has $bytes bytes, and $most_bytes are the bar"
+  cp "$wheel" "$out"
+  say "$out/${wheel##*/}: $bytes bytes"
+done
+say "everything took $SECONDS s"

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# Makes the wheel and shows that it works where it wasn't made:
+# Makes the wheels and shows that they work where they weren't made:
 #
-#   contents   files, words and symbols of the wheel (wheel_contents.py)
+#   contents   files, words and symbols of each wheel (wheel_contents.py)
 #   fresh      installed into a new environment, outside of the tree: `mica
 #              doctor`, a model and its gradient, one OpenMP runtime
 #              (wheel_works.py), and the one line that `import mica` raises
@@ -9,8 +9,10 @@
 #   bare       the same model where there is nothing but the C library, the C++
 #              runtime and Python, in a root of its own
 #   main       quickstart.sh's main job on the installed package
+#   others     the wheels for other versions of CPython, each beside what its
+#              environment has: the same model
 #
-#   --wheel DIR   takes the wheel in DIR, and makes none
+#   --wheel DIR   takes the wheels in DIR, and makes none
 #   --quick       leaves `main` out, as tools/test.sh does
 #
 # The last line counts; the exit status is 0 only if nothing failed.
@@ -39,10 +41,9 @@ while (($#)); do
 done
 
 [[ -n $is_made ]] || tools/build_wheel.sh --out "$dir" || die "no wheel was made"
-wheels=("$dir"/mica-*.whl)
-[[ ${#wheels[@]} == 1 && -f ${wheels[0]} ]] ||
-  die "wants one wheel in $dir: ${wheels[*]}"
-wheel=$(realpath "${wheels[0]}")
+wheel=$(wheel_in "$dir")
+[[ -n $wheel ]] || die "wants one wheel for CPython $python_version in $dir"
+wheel=$(realpath "$wheel")
 tree=$PWD
 # Outside of the tree, so that nothing of it is found by chance.
 work=$(mktemp -d)
@@ -119,6 +120,18 @@ main_job() {
     grep -F "\"mica_file\": \"$venv/" "$work/digits.json"
 }
 
+# other VERSION: in a folder of its own, which comes before what the environment
+# has.
+other() {
+  local environment site=$work/site-$1
+  environment=$(environment_of "$1")
+  "$environment/bin/python" -m pip install --no-deps --no-compile \
+    --target "$site" "$(wheel_in "$dir" "$1")" || return 1
+  (cd "$work" && env -i HOME="$work/home" PATH=/usr/bin:/bin \
+    PYTHONPATH="$site" "$environment/bin/python" \
+    "$tree/tools/wheel_works.py" "$site")
+}
+
 say "Checks of ${wheel##*/}, $(stat -c %s "$wheel") bytes"
 check "contents" wheel-contents .venv/bin/python tools/wheel_contents.py "$wheel"
 check "installation into a fresh environment" wheel-fresh fresh
@@ -132,6 +145,15 @@ if [[ -n $skipped ]]; then
 else
   check "a bare root" wheel-bare bare
 fi
+for version in "${other_pythons[@]}"; do
+  [[ -n $(wheel_in "$dir" "$version") ]] || continue
+  check "contents, CPython $version" "wheel-contents-$version" \
+    .venv/bin/python tools/wheel_contents.py "$(wheel_in "$dir" "$version")"
+  if [[ -n $(environment_of "$version") ]]; then
+    check "a model and its gradient, CPython $version" "wheel-works-$version" \
+      other "$version"
+  fi
+done
 [[ -n $is_quick ]] || check "main job" wheel-main main_job
 for failure in ${failures[@]+"${failures[@]}"}; do
   say "FAILED: $failure"

@@ -128,13 +128,12 @@ pytest_with() {
 # The tests of capture on other versions of CPython than the tree's, where there
 # are environments of theirs (tools/python_environment.sh).
 other_versions() {
-  local version short environments environment name versions=(3.12)
-  environments=$(sed -n 's/^MICA_ENVIRONMENTS:PATH=//p' build/CMakeCache.txt)
-  for version in "${versions[@]}"; do
+  local version short environment name
+  for version in "${other_pythons[@]}"; do
     short=${version/./}
-    environment=$environments/$version
+    environment=$(environment_of "$version")
     name="capture on CPython $version"
-    if [[ ! -f $environment/.mica-requirements ]]; then
+    if [[ -z $environment ]]; then
       say "  $name: skipped, no environment of it (tools/python_environment.sh)"
       count_skips "$name" <<<"[1] no environment of CPython $version with torch"
       continue

@@ -19,8 +19,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
-EXTENSION = "mica/_mica.cpython-311-x86_64-linux-gnu.so"
-WANTED = (EXTENSION, "mica/__init__.py", "mica/_mica.pyi", "mica/py.typed")
+EXTENSION = "mica/_mica.cpython-{python}-x86_64-linux-gnu.so"
+WANTED = ("mica/__init__.py", "mica/_mica.pyi", "mica/py.typed")
 # Of what is linked in, too.
 LICENSES = (
     "abseil: mica/licenses/libabsl-dev.txt",
@@ -51,15 +51,20 @@ LIBRARIES = {
 RUNPATH = "$ORIGIN/../torch/lib:$ORIGIN/../../.."
 
 
-def wrong_files(names: list[str], version: str) -> Iterator[str]:
+def wrong_files(
+    names: list[str], version: str, extension: str
+) -> Iterator[str]:
     """Says which files are missing and which shouldn't be there."""
     licenses = [text.format(version=version) for text in LICENSES]
-    for name in (*WANTED, *(text.partition(": ")[2] for text in licenses)):
+    parts = [text.partition(": ")[2] for text in licenses]
+    for name in (extension, *WANTED, *parts):
         if name not in names:
             yield f"there is no {name}"
     for name in names:
         is_own = name.startswith("mica/")
-        if UNWANTED.search(name) or (is_own and not ALLOWED.search(name)):
+        is_other = name.endswith(".so") and name != extension
+        is_unknown = is_own and not ALLOWED.search(name)
+        if UNWANTED.search(name) or is_other or is_unknown:
             yield f"{name} doesn't belong in a wheel"
         if not name.startswith(("mica/", f"mica-{version}.dist-info/")):
             yield f"{name} is outside of the package"
@@ -90,6 +95,17 @@ def wrong_metadata(wheel: zipfile.ZipFile, folder: str) -> Iterator[str]:
         " ", "", wheel.read(f"{folder}/entry_points.txt").decode()
     ):
         yield "it doesn't bring the command mica"
+
+
+def wrong_tags(wheel: zipfile.ZipFile, folder: str, name: str) -> Iterator[str]:
+    """Says if the wheel is for another Python than its name tells."""
+    told = email.parser.Parser().parsestr(
+        wheel.read(f"{folder}/WHEEL").decode()
+    )
+    python, abi, platforms = name.removesuffix(".whl").split("-")[2:]
+    wanted = {f"{python}-{abi}-{part}" for part in platforms.split(".")}
+    if set(told.get_all("Tag", [])) != wanted:
+        yield f"it has the tags {', '.join(told.get_all('Tag', []))}"
 
 
 def wrong_extension(data: bytes) -> Iterator[str]:
@@ -126,13 +142,15 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.split("\n", 1)[0])
     parser.add_argument("wheel", type=Path)
     path: Path = parser.parse_args().wheel
-    version = path.name.split("-")[1]
+    version, tag = path.name.split("-")[1:3]
+    extension = EXTENSION.format(python=tag.removeprefix("cp"))
     with zipfile.ZipFile(path) as wheel:
         names = [name for name in wheel.namelist() if not name.endswith("/")]
-        wrong = [*wrong_files(names, version)]
+        wrong = [*wrong_files(names, version, extension)]
         wrong += wrong_metadata(wheel, f"mica-{version}.dist-info")
-        if EXTENSION in names:
-            wrong += wrong_extension(wheel.read(EXTENSION))
+        wrong += wrong_tags(wheel, f"mica-{version}.dist-info", path.name)
+        if extension in names:
+            wrong += wrong_extension(wheel.read(extension))
     for line in wrong:
         print(f"{path.name}: {line}")
     return 1 if wrong else 0

@@ -2,7 +2,8 @@
 """Tries an installed Mica: what it was loaded from, and what it computes.
 
 Runs by the Python that has the wheel, which may have nothing else than what the
-wheel asks for. Exits with 1, and says why, if Mica isn't the installed one, if
+wheel asks for; an argument is the folder that the wheel lies in, if that isn't the
+Python's own. Exits with 1, and says why, if Mica isn't the installed one, if
 the process has more than one OpenMP runtime or a library that only a machine
 for building has, or if a model or a training step computes something else than
 eager PyTorch.
@@ -37,7 +38,7 @@ def mapped_files() -> set[str]:
 def check_files() -> list[str]:
     """Says what is loaded that shouldn't be; prints what is."""
     wrong = []
-    site = sysconfig.get_path("platlib")
+    site = sys.argv[1] if sys.argv[1:] else sysconfig.get_path("platlib")
     if not os.path.abspath(mica.__file__).startswith(site + os.sep):
         wrong.append(f"mica is {mica.__file__}, not the one in {site}")
     files = mapped_files()

@@ -72,6 +72,8 @@ int OpcodeStream::Tell(PyFrameObject* frame, int what, PyObject* arg) {
         break;
       }
       FollowSteps(frame);
+      RefuseUnstepped();
+      unstepped_ = frame->f_frame;
       forks_before_[frame->f_frame] = listener_.NumForks();
       listener_.EnterFunction(FunctionOf(frame->f_frame));
       break;
@@ -80,6 +82,13 @@ int OpcodeStream::Tell(PyFrameObject* frame, int what, PyObject* arg) {
       break;
     case PyTrace_RETURN:
       if (skipped_ == frame) skipped_ = nullptr;
+      if (unstepped_ == frame->f_frame) {
+        // What was thrown into a generator may leave it at once.
+        if (arg == nullptr && Suspends(CodeOf(unstepped_))) {
+          unstepped_ = nullptr;
+        }
+        RefuseUnstepped();
+      }
       if (arg != nullptr && consuming_.contains(CallerOf(frame->f_frame))) {
         listener_.Inspect(arg);
       } else if (arg != nullptr && taking_.contains(CallerOf(frame->f_frame))) {
@@ -118,6 +127,13 @@ void OpcodeStream::OnStep() {
   }
 }
 
+void OpcodeStream::RefuseUnstepped() {
+  if (std::exchange(unstepped_, nullptr) == nullptr) return;
+  listener_.Refuse(
+      "runs code whose instructions CPython doesn't announce beside another "
+      "tool's (a profiler's or a debugger's)");
+}
+
 void OpcodeStream::RefuseFor(const std::exception& error) {
   listener_.Refuse(
       absl::StrCat("uses a value that can't be looked at: ", TextOf(error)));
@@ -143,6 +159,7 @@ const Instructions* OpcodeStream::InstructionsOf(PyCodeObject* code) {
 }
 
 void OpcodeStream::Step(Frame* frame) {
+  if (unstepped_ == frame) unstepped_ = nullptr;
   PyCodeObject* code = CodeOf(frame);
   const Instructions* instructions = InstructionsOf(code);
   const int at = UnitOf(frame);

@@ -43,6 +43,8 @@ class OpcodeStream final : public InterpreterStream {
   int Tell(PyFrameObject* frame, int what, PyObject* arg);
   // What the listener called threw it.
   void RefuseFor(const std::exception& error);
+  // If a function goes on, or ends, without an announced step.
+  void RefuseUnstepped();
 
   // Null, with a refusal, for code that can't be followed.
   const Instructions* InstructionsOf(PyCodeObject* code);
@@ -128,6 +130,8 @@ class OpcodeStream final : public InterpreterStream {
   PyCodeObject* last_code_ = nullptr;
   const Instructions* last_instructions_ = nullptr;
   Frame* frame_ = nullptr;
+  // A followed function that began, if no step of it was announced yet.
+  const Frame* unstepped_ = nullptr;
   PyFrameObject* skipped_ = nullptr;  // It and what it calls aren't looked at.
   bool steps_over_ = false;           // Until the next step.
   PyObject** top_ = nullptr;          // Above the operands.

@@ -36,14 +36,26 @@ long InstructionEvent(PyObject* monitoring) {
 }
 
 // A number that no tool has, those without a customary one first; or -1.
+//
+// Beside others another one than alone: CPython notes tools for each instruction
+// from when several tell of the same code, and forgets there the one that told of
+// it alone the last time.
 int FreeTool(PyObject* monitoring) {
+  int free = -1, other = -1;
+  bool is_alone = PyThreadState_Get()->c_profilefunc == nullptr;
   for (const int id : {4, 3, 5, 2, 1, 0}) {
     const PyRef name =
         PyRef::Steal(PyObject_CallMethod(monitoring, "get_tool", "i", id));
     if (!name) return -1;
-    if (name.get() == Py_None) return id;
+    if (name.get() != Py_None) {
+      is_alone = false;
+    } else if (free < 0) {
+      free = id;
+    } else if (other < 0) {
+      other = id;
+    }
   }
-  return -1;
+  return is_alone || other < 0 ? free : other;
 }
 
 // False with an error set.

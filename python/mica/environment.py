@@ -15,7 +15,7 @@ import sys
 from typing import NoReturn
 
 # As pyproject.toml has them.
-PYTHONS = ((3, 11), (3, 12))
+PYTHONS = ((3, 11), (3, 12), (3, 13))
 TORCH = (2, 13)
 GET_TORCH = "pip install 'torch>=2.13,<2.14'"
 ONEDNN = "libdnnl.so.3"
@@ -60,8 +60,9 @@ def _fail(problem: str, remedy: str) -> NoReturn:
 
 
 def _check_python() -> None:
-    first, last = (".".join(map(str, PYTHONS[i])) for i in (0, -1))
-    wanted = f"CPython {first} or {last} on x86-64 Linux"
+    versions = [".".join(map(str, version)) for version in PYTHONS]
+    listed = ", ".join(versions[:-1])
+    wanted = f"CPython {listed} or {versions[-1]} on x86-64 Linux"
     machine = os.uname().machine if hasattr(os, "uname") else "?"
     here = "{} {}.{} on {} {}".format(
         sys.implementation.name, *sys.version_info[:2], machine, sys.platform
@@ -74,7 +75,7 @@ def _check_python() -> None:
     ):
         _fail(
             f"Mica needs {wanted}, and this is {here}",
-            f"make an environment of one: python{first} -m venv",
+            f"make an environment of one: python{versions[0]} -m venv",
         )
     if hasattr(sys, "gettotalrefcount"):
         _fail(

@@ -24,6 +24,10 @@ apt_packages=(
 # it. It takes 100 MB to fetch, 620 MB of disk, and some 15 s in all.
 optional_apt_packages=(llvm-19-dev)
 
+# The version of CPython in .venv, and those beside it that the package is for.
+python_version=3.11
+other_pythons=(3.12 3.13)
+
 say() { printf '%s\n' "$*"; }
 
 die() {
@@ -182,19 +186,38 @@ link_package() {
     echo "$want" >"$site/mica.pth"
 }
 
+# environment_of VERSION: the folder of another CPython's environment with torch
+# (tools/python_environment.sh), or nothing where there is none or no build is
+# configured.
+environment_of() {
+  local folder
+  [[ -f build/CMakeCache.txt ]] || return 0
+  folder=$(sed -n 's/^MICA_ENVIRONMENTS:PATH=//p' build/CMakeCache.txt)/$1
+  [[ ! -f $folder/.mica-requirements ]] || echo "$folder"
+}
+
+# wheel_in DIR [VERSION]: the one wheel of Mica in DIR for a CPython, by default
+# that of .venv; or nothing.
+wheel_in() {
+  local version=${2:-$python_version} wheels
+  wheels=("$1"/mica-*-cp"${version/./}"-*.whl)
+  [[ ${#wheels[@]} != 1 || ! -f ${wheels[0]} ]] || echo "${wheels[0]}"
+}
+
 # install_wheel DIR: the wheel in DIR, and what it wants, torch as pinned; in
 # place of the tree's package, if .venv has that.
 install_wheel() {
-  local wheels=("$1"/mica-*.whl) sum
-  [[ ${#wheels[@]} == 1 && -f ${wheels[0]} ]] ||
-    die "--wheel: wants a folder with one mica-*.whl: $1"
-  sum=$(sha256sum <"${wheels[0]}")
+  local wheel sum
+  wheel=$(wheel_in "$1")
+  [[ -n $wheel ]] ||
+    die "--wheel: wants a folder with one wheel for CPython $python_version: $1"
+  sum=$(sha256sum <"$wheel")
   [[ -f .venv/.mica-wheel && $(<.venv/.mica-wheel) == "$sum" ]] && return 0
   rm -f "$(site_packages)/mica.pth"
   remove_wheel || return 1
-  run_step "Python packages (${wheels[0]##*/})" pip-mica .venv/bin/python \
+  run_step "Python packages (${wheel##*/})" pip-mica .venv/bin/python \
     -m pip install --progress-bar off --no-compile \
-    -c tools/requirements-build.txt "${wheels[0]}" || return 1
+    -c tools/requirements-build.txt "$wheel" || return 1
   echo "$sum" >.venv/.mica-wheel
 }
 

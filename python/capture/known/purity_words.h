@@ -342,6 +342,7 @@ constexpr absl::string_view kPureTypes[] = {
     "operator.attrgetter",
     "operator.itemgetter",
     "weakref.ReferenceType",
+    "_thread.LockType",
     "_thread.RLock",
     "numpy.broadcast",
     "numpy.nditer",

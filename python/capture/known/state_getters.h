@@ -101,6 +101,7 @@ inline constexpr StateGetter kStateGetters[] = {
     {"torch._C._mps_is_on_macos_or_newer", kFixed},
     {"torch._C._log_api_usage_once", kFixed},
     // Of a torch that knows CUDA; in another, the names are missing or a type.
+    {"torch.cuda.device_count", kFixed},
     {"torch._C._cuda_getDeviceCount", kFixed},
     {"torch._C._cuda_isInBadFork", kAskedAgain},
     {"torch._C._cuda_isCurrentStreamCapturing", kAskedAgain},

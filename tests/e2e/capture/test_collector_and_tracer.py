@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import gc
 import sys
 
@@ -93,6 +94,50 @@ def test_a_program_may_ask_for_the_profiler():
         sys.setprofile(None)
     assert told == [True] * 3
     assert compiled(X)[1] is False
+
+
+def test_steps_of_code_that_ran_before_the_profiler_are_seen():
+    scale = [2]
+
+    def program(x):
+        return x * scale[0]
+
+    def expect(compiled, served):
+        for _ in range(3):
+            assert torch.equal(compiled(X), program(X))
+        scale[0] += 1
+        assert torch.equal(compiled(X), program(X))
+        assert mica.explain(compiled).hits >= served
+
+    # A callable of each kind watches the same code.
+    expect(mica.compile(program), 2)
+    try:
+        sys.setprofile(lambda frame, event, arg: None)
+        expect(mica.compile(program), 2)
+        expect(mica.compile(program), 2)
+    finally:
+        sys.setprofile(None)
+    expect(mica.compile(program), 2)
+    with contextlib.ExitStack() as stack:
+        for _ in range(2):
+            if hasattr(sys, "monitoring"):
+                stack.enter_context(tool_that_tells_of_lines())
+            expect(mica.compile(program), 0)
+            expect(mica.compile(program), 0)
+    expect(mica.compile(program), 0)
+
+
+@contextlib.contextmanager
+def tool_that_tells_of_lines():
+    """One more tool of sys.monitoring's, which is told of all lines."""
+    number = next(i for i in range(6) if not sys.monitoring.get_tool(i))
+    sys.monitoring.use_tool_id(number, f"test {number}")
+    sys.monitoring.set_events(number, sys.monitoring.events.LINE)
+    try:
+        yield
+    finally:
+        sys.monitoring.set_events(number, 0)
+        sys.monitoring.free_tool_id(number)
 
 
 def test_calls_are_served_under_a_profiler():

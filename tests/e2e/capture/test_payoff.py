@@ -144,11 +144,17 @@ def test_sizes_that_data_decide():
 
     fn = mica.compile(kept)
     torch.manual_seed(0)
-    for _ in range(300):
-        a = torch.randn(64)
-        torch.testing.assert_close(fn(a), kept(a))
-    told = mica.explain(fn)
-    assert told.eager_calls > 100
+
+    def run(calls):
+        for _ in range(calls):
+            a = torch.randn(64)
+            torch.testing.assert_close(fn(a), kept(a))
+        return mica.explain(fn).eager_calls
+
+    # When it is known that eager is faster, the machine's load decides.
+    assert any(run(100) > 0 for _ in range(30))
+    before = run(0)
+    assert run(300) - before > 100
 
 
 def test_pieces_give_the_same_at_all_times():

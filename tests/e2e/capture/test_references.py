@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import os
+import sys
 from collections.abc import Callable
 from typing import Any
 
@@ -47,6 +48,9 @@ def test_a_reference_too_many_or_too_few(name, by, item):
     for _ in range(ROUNDS + 2):  # There are some to take away.
         ctypes.pythonapi.Py_IncRef(ctypes.py_object(item))
     told, runs = changes(lambda: call(item))
+    if item is None and sys.version_info >= (3, 12):
+        assert (told, runs) == ([], 2)  # It counts none.
+        return
     assert runs == ROUNDS + 2
     assert told == [
         f"references of {item!r}: {by} in the last of {ROUNDS} runs"
