@@ -31,8 +31,8 @@ done
 most_bytes=$((25 * 1000 * 1000))
 # What a wheel doesn't bring: oneDNN's, torch's, and the OpenMP runtime that
 # both share.
-not_brought=(libdnnl.so.3 libgomp.so.1 libtorch_python.so libtorch_cpu.so
-  libc10.so)
+not_brought=(libdnnl.so.3 libgomp.so.1 libtorch.so libtorch_python.so
+  libtorch_cpu.so libc10.so)
 python=.venv/bin/python
 
 # pip and scikit-build-core, in the build that is there: what is noted of an

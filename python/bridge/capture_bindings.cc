@@ -12,6 +12,7 @@
 #include "python/capture/known/stand_ins.h"
 #include "python/capture/serve/compiled.h"
 #include "python/capture/serve/stance.h"
+#include "python/interpreter/sum_parts.h"
 #include "python/torch_side/recorder/module_scopes.h"
 #include "python/torch_side/recorder/recorder.h"
 
@@ -62,6 +63,11 @@ void BindStance(nb::module_& m) {
         nb::arg("read"), nb::arg("changed"), nb::arg("reason"));
   m.def("drop_annotation",
         [](size_t id) { DropAnnotation(reinterpret_cast<const void*>(id)); });
+  m.def("sum_parts", [](nb::handle items) {
+    PyRef parts = SumParts(items.ptr());
+    if (!parts) throw nb::python_error();
+    return nb::steal(parts.release());
+  });
   m.def("call_in_place", [](nb::handle function, nb::handle other) {
     CallInPlace(function.ptr(), other.ptr());
   });

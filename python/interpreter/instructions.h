@@ -40,14 +40,15 @@ enum class Act : uint8_t {
   kDeleteAttr,
   kLoadDeref,
   kStoreDeref,
-  kLoadItem,    // 2[1].
-  kStoreItem,   // 2[1] = 3.
-  kDeleteItem,  // del 2[1].
-  kLoadSlice,   // 3[2:1].
-  kStoreSlice,  // 3[2:1] = 4.
-  kContains,    // 2 in 1.
-  kBinary,      // `arg`: one of CPython's NB_*.
-  kCompare,     // `arg`: one of Py_LT to Py_GE.
+  kLoadItem,         // 2[1].
+  kStoreItem,        // 2[1] = 3.
+  kDeleteItem,       // del 2[1].
+  kLoadSlice,        // 3[2:1].
+  kStoreSlice,       // 3[2:1] = 4.
+  kContains,         // 2 in 1.
+  kBinary,           // `arg`: one of CPython's NB_*.
+  kCompare,          // `arg`: one of Py_LT to Py_GE.
+  kCompareForTruth,  // The same, and takes the result's truth.
   kIs,
   kNegate,
   kTruth,         // Of operand 1.

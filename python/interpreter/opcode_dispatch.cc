@@ -65,6 +65,7 @@ bool OpcodeStream::HandsOn(const Instruction& instruction) const {
              HandsOnText(Peek(instruction.arg == 0 ? 1 : 2),
                          /*has_spec=*/instruction.arg != 0);
     case Act::kTruth:
+    case Act::kCompareForTruth:
     case Act::kTouchAndTake:
     case Act::kHash:
     case Act::kHashItems:
@@ -221,6 +222,7 @@ bool OpcodeStream::DispatchValue(const Instruction& instruction,
       Binary(arg);
       return true;
     case Act::kCompare:
+    case Act::kCompareForTruth:
       listener_.CompareNumbers(static_cast<StreamListener::Order>(arg), Peek(2),
                                Peek(1));
       return true;

@@ -11,7 +11,8 @@ Instruction DecodeNewest(int opcode, int arg) {
     case STORE_FAST_LOAD_FAST:
       return {.act = Act::kLoadFastLast, .arg = arg & 15};
     case COMPARE_OP:  // The lower bits are the specialiser's and "to bool".
-      return {.act = Act::kCompare, .arg = arg >> 5};
+      return {.act = (arg & 16) != 0 ? Act::kCompareForTruth : Act::kCompare,
+              .arg = arg >> 5};
     case TO_BOOL:
       return as(Act::kTruth);
     // These take bools alone, TO_BOOL's or a comparison's.

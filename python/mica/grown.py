@@ -6,16 +6,23 @@ a watched run goes on from there to what the call added.
 
 from __future__ import annotations
 
+import math
 from collections import deque
 from collections.abc import Callable, Sequence
 from itertools import islice
 from typing import Any
+
+from mica import _mica, in_python
 
 # As they are before the program replaces any.
 _float, _int, _len = float, int, len
 _map, _max, _min, _set, _sum, _type = map, max, min, set, sum, type
 _deque, _islice = deque, islice
 _NUMBERS = {_float, _int}
+_isfinite, _sum_parts = math.isfinite, _mica.sum_parts
+
+_add, _add_up = in_python.add_and_lose, in_python.add_up
+_is_long = in_python.is_long
 
 _Items = list[Any] | deque[Any]
 # How many items are added then, and whether the first of them is a float.
@@ -53,6 +60,22 @@ def total(items: _Items, added: _Added) -> Any:
         return None
     # To add 0.0 or 0 to a float is the same.
     return _sum(kept) if kept or not added[1] else 0.0
+
+
+def total_so_far(items: _Items, added: _Added) -> Any:
+    """The same, without what was lost in rounding."""
+    kept = _kept(items, added[0])
+    parts = None if kept is None else _sum_parts(kept)
+    if parts is None:
+        return None
+    return parts[0] if kept or not added[1] else 0.0
+
+
+def lost_so_far(items: _Items, added: _Added) -> Any:
+    """That, a float; None if not all are numbers."""
+    kept = _kept(items, added[0])
+    parts = None if kept is None else _sum_parts(kept)
+    return None if parts is None else parts[1]
 
 
 def largest(items: _Items, added: _Added) -> Any:
@@ -102,6 +125,29 @@ def go_on_adding(number: Any, added: tuple[Any, ...], /) -> _OnFrom:
         for value in added:
             result = result + value
         return result
+
+    return go_on
+
+
+def go_on_adding_exactly(
+    number: Any, lost_before: float, added: tuple[Any, ...], /
+) -> _OnFrom:
+    """The same, as CPython does from 3.12 on."""
+
+    def go_on(items: Any) -> Any:
+        if _type(number) is _int:
+            return _add_up(added, number)
+        total, lost = number, lost_before
+        for value in added:
+            if _type(value) is _float:
+                total, lost = _add(total, lost, value)
+            elif _is_long(value):
+                total = total + _float(value)
+            else:
+                return _sum(items)  # Which ends the recording.
+        if _isfinite(lost):
+            return total + lost
+        return _sum(items) if _isfinite(total) else total
 
     return go_on
 

@@ -135,7 +135,7 @@ def add_up(items: Iterable[Any], /, start: Any = 0) -> Any:
     return total
 
 
-def _is_long(number: int) -> bool:
+def is_long(number: int) -> bool:
     """Whether a long of C's can be it."""
     return -_LIMIT <= number <= _LIMIT or -(2**63) <= number < 2**63
 
@@ -148,20 +148,32 @@ def _add_up_exactly(items: Iterable[Any], total: Any) -> Any:
     """
     rest = _iter(items)
     kind = _type(total)
-    if kind is int and _is_long(total):
+    # One loop for what follows ints, too: whose rounds a record may fold.
+    is_whole = kind is int and is_long(total)
+    if kind is not float:
         for item in rest:
             total = total + item
-            is_int = _type(item) is int or _type(item) is bool
-            if not is_int or not _is_long(item) or not _is_long(total):
-                break
-        else:
-            return total
-    if _type(total) is float and (kind is int or kind is float):
-        # What begins as an int is never -0.
-        return _add_up_floats(rest, total, kind is float)
-    for item in rest:
-        total = total + item
-    return total
+            if is_whole:
+                is_int = _type(item) is int or _type(item) is bool
+                if is_int and is_long(item) and is_long(total):
+                    continue
+                if _type(total) is float:
+                    # What begins as an int is never -0.
+                    return _add_up_floats(rest, total, False)
+                is_whole = False
+        return total
+    return _add_up_floats(rest, total, True)
+
+
+def add_and_lose(
+    total: float, lost: float, item: float
+) -> tuple[float, float]:
+    """Adds `item` to `total`, and what that loses in rounding to `lost`."""
+    # Knuth (1997), volume 2, 4.2.2, theorem B: exact, and without the
+    # question which one is larger, on which a record would depend.
+    both = total + item
+    added = both - total
+    return both, lost + ((total - (both - added)) + (item - added))
 
 
 def _add_up_floats(
@@ -172,14 +184,9 @@ def _add_up_floats(
     numbers: list[float] = [total]
     for item in rest:
         if _type(item) is float:
-            # Knuth (1997), volume 2, 4.2.2, theorem B: exact, and without the
-            # question which one is larger, on which a record would depend.
-            both = total + item
-            added = both - total
-            lost = lost + ((total - (both - added)) + (item - added))
-            total = both
+            total, lost = add_and_lose(total, lost, item)
             numbers.append(item)
-        elif _isinstance(item, int) and _is_long(item):
+        elif _isinstance(item, int) and is_long(item):
             total = total + _float(item)
             numbers.append(item)
         else:

@@ -19,12 +19,17 @@ namespace {
 struct Question {
   const char* ask;
   const char* go_on;
+  const char* ask_too = nullptr;
 };
 
 const Question* FindQuestion(PyObject* callable) {
   static const auto& questions = *new absl::flat_hash_map<PyObject*, Question>{
       {ResolveName("builtins.len").release(), {"length", "give"}},
-      {ResolveName("builtins.sum").release(), {"total", "go_on_adding"}},
+      // From 3.12 on, floats are added with what was lost in rounding.
+      {ResolveName("builtins.sum").release(),
+       PY_VERSION_HEX < 0x030c0000
+           ? Question{"total", "go_on_adding"}
+           : Question{"total_so_far", "go_on_adding_exactly", "lost_so_far"}},
       {ResolveName("builtins.max").release(), {"largest", "go_on_to_largest"}},
       {ResolveName("builtins.min").release(),
        {"smallest", "go_on_to_smallest"}}};
@@ -147,11 +152,6 @@ bool GrownReads::Call(PyObject* callable, absl::Span<PyObject* const> args,
   }
   const Question* question = FindQuestion(callable);
   if (question == nullptr) return false;
-  // From 3.12 on, floats are added with what was lost in rounding.
-  if (PY_VERSION_HEX >= 0x030c0000 &&
-      absl::string_view(question->ask) == "total") {
-    return false;
-  }
   const std::optional<Grown> grown = Find(args[0]);
   if (!grown.has_value()) return false;
   const PyRef go_on = FunctionOf(question->go_on);
@@ -166,13 +166,20 @@ bool GrownReads::Call(PyObject* callable, absl::Span<PyObject* const> args,
   }
   if (!go_on || !added) return false;
   PyRef count = PyRef::Steal(PyLong_FromSize_t(grown->added.size()));
-  PyRef before = Ask(*grown, question->ask,
-                     PyRef::Steal(PyTuple_Pack(2, count.get(),
-                                               is_float ? Py_True : Py_False)));
-  if (refusal()) return true;
-  if (!before) return false;
-  step_.in_place_of_call = PyRef::Steal(PyObject_CallFunctionObjArgs(
-      go_on.get(), before.get(), added.get(), nullptr));
+  std::vector<PyRef> from;  // What to go on from, and by what.
+  for (const char* ask : {question->ask, question->ask_too}) {
+    if (ask == nullptr) continue;
+    from.push_back(Ask(*grown, ask,
+                       PyRef::Steal(PyTuple_Pack(
+                           2, count.get(), is_float ? Py_True : Py_False))));
+    if (refusal()) return true;
+    if (!from.back()) return false;
+  }
+  from.push_back(added);
+  std::vector<PyObject*> arguments;
+  for (const PyRef& argument : from) arguments.push_back(argument.get());
+  step_.in_place_of_call = PyRef::Steal(PyObject_Vectorcall(
+      go_on.get(), arguments.data(), arguments.size(), nullptr));
   if (!step_.in_place_of_call) PyErr_Clear();
   return static_cast<bool>(step_.in_place_of_call);
 }
