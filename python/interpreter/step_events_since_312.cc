@@ -37,9 +37,9 @@ long InstructionEvent(PyObject* monitoring) {
 
 // A number that no tool has, those without a customary one first; or -1.
 //
-// Beside others another one than alone: CPython notes tools for each instruction
-// from when several tell of the same code, and forgets there the one that told of
-// it alone the last time.
+// Beside others another one than alone: CPython notes tools for each
+// instruction from when several tell of the same code, and forgets there the
+// one that told of it alone the last time.
 int FreeTool(PyObject* monitoring) {
   int free = -1, other = -1;
   bool is_alone = PyThreadState_Get()->c_profilefunc == nullptr;

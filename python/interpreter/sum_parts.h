@@ -7,10 +7,10 @@
 
 namespace mica {
 
-// Of a list or tuple of ints and floats, added to the int 0 as CPython does from
-// 3.12 on: the sum of those so far, and the float that was lost in rounding it. The
-// tuple of both; None where it would go on in another way (other classes, ints
-// that no long of C's can be). Null with an error set.
+// Of a list or tuple of ints and floats, added to the int 0 as CPython does
+// from 3.12 on: the sum of those so far, and the float that was lost in
+// rounding it. The tuple of both; None where it would go on in another way
+// (other classes, ints that no long of C's can be). Null with an error set.
 PyRef SumParts(PyObject* items);
 
 }  // namespace mica

@@ -238,13 +238,14 @@ bool PlaceData(const PassedNumbers& data, TapeTensorId first_new, Tape& tape) {
 }
 
 bool PlaceNumbers(absl::Span<const PassedNumbers> numbers,
-                  TapeTensorId first_new, bool is_tracked, Tape& tape) {
+                  TapeTensorId first_new, bool is_tracked, size_t index,
+                  Tape& tape) {
   for (size_t i = 0; i < numbers.size(); ++i) {
     for (size_t j = 0; j < i; ++j) {
       if (IsAmbiguous(numbers[i], numbers[j])) return false;
     }
   }
-  TapeCall& call = tape.calls.back();
+  TapeCall& call = tape.calls[index];
   std::vector<std::pair<TapeValue*, const PassedNumbers*>> args;
   std::vector<std::pair<TapeTensor*, const PassedNumbers*>> tensors;
   for (size_t i = 0; i < call.args.size(); ++i) {

@@ -37,13 +37,14 @@ struct PassedPlace {
 bool PlacePlaces(absl::Span<const PassedPlace> places, size_t first_call,
                  Tape& tape, std::vector<int64_t>* sizes);
 
-// One step passed `numbers` to one operator, recorded as the last call of
+// One step passed `numbers` to one operator, recorded as call `index` of
 // `tape`, and `first_new` was the next tensor before it: puts the host values
 // into the call, in place of what they were. False, with nothing changed, if
 // that isn't certain: another number of candidates than expected.
 // `is_tracked`: autograd keeps the call's Scalars for its backward pass.
 bool PlaceNumbers(absl::Span<const PassedNumbers> numbers,
-                  TapeTensorId first_new, bool is_tracked, Tape& tape);
+                  TapeTensorId first_new, bool is_tracked, size_t index,
+                  Tape& tape);
 
 // One step made a tensor of `data`, the first new one being `first_new`: puts
 // the host values into it. False, with nothing changed, if that isn't certain.

@@ -7,6 +7,19 @@
 #include "python/torch_side/recorder/recorder_impl.h"
 
 namespace mica {
+namespace {
+
+// True if the call at `index` takes what the one before it gives, alone.
+bool IsFedByTheOneBefore(const Tape& tape, size_t index) {
+  if (index == 0) return false;
+  const TapeCall &call = tape.calls[index], &before = tape.calls[index - 1];
+  if (call.args.empty() || before.outputs.size() != 1) return false;
+  const auto* arg = std::get_if<TapeTensorRef>(&call.args[0]);
+  const auto* output = std::get_if<TapeTensorRef>(&before.outputs[0]);
+  return arg != nullptr && output != nullptr && arg->id == output->id;
+}
+
+}  // namespace
 
 std::optional<Recorder::Number> Recorder::NumberRead(size_t index) const {
   const TapeHostRead& read = impl_->tape.host_reads[index];
@@ -34,13 +47,22 @@ bool Recorder::PlaceNumbers(const Mark& mark,
     return numbers.size() == 1 &&
            PlaceData(numbers[0], static_cast<TapeTensorId>(mark.tensors), tape);
   }
-  // Besides the operator, only reads of tensors that stand for numbers.
-  const size_t num_reads = tape.host_reads.size() - mark.host_reads;
-  return tape.calls.size() == mark.calls + num_reads + 1 &&
-         (num_reads == 0 || tape.host_reads.back().call + 1 ==
-                                static_cast<int32_t>(tape.calls.size()) - 1) &&
+  // Besides the operator, only reads of tensors that stand for numbers, and one
+  // of its result, where the step takes the truth of it.
+  size_t num_reads = tape.host_reads.size() - mark.host_reads;
+  if (tape.calls.size() != mark.calls + num_reads + 1) return false;
+  size_t at = tape.calls.size() - 1;
+  if (num_reads > 0 &&
+      tape.host_reads.back().call == static_cast<int64_t>(at) &&
+      IsFedByTheOneBefore(tape, at)) {
+    --num_reads;
+    --at;
+  }
+  const size_t last = mark.host_reads + num_reads - 1;
+  return (num_reads == 0 ||
+          tape.host_reads[last].call + 1 == static_cast<int64_t>(at)) &&
          mica::PlaceNumbers(numbers, static_cast<TapeTensorId>(mark.tensors),
-                            is_tracked, tape);
+                            is_tracked, at, tape);
 }
 
 bool Recorder::PlacePlaces(const Mark& mark,
