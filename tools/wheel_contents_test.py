@@ -10,8 +10,10 @@ import pytest
 import wheel_contents
 
 VERSION = "0.1.0"
+EXTENSION = wheel_contents.EXTENSION.format(python="311")
 FOLDER = f"mica-{VERSION}.dist-info"
 GOOD = [
+    EXTENSION,
     *wheel_contents.WANTED,
     *(
         text.format(version=VERSION).partition(": ")[2]
@@ -24,7 +26,7 @@ METADATA = """\
 Metadata-Version: 2.4
 Name: mica
 Version: 0.1.0
-Requires-Python: <3.13, >=3.11
+Requires-Python: <3.14, >=3.11
 Requires-Dist: torch<2.14,>=2.13
 Requires-Dist: numpy
 Requires-Dist: onednn-cpu-gomp==2023.2.0
@@ -32,22 +34,25 @@ Requires-Dist: onednn-cpu-gomp==2023.2.0
 COMMAND = "[console_scripts]\nmica = mica.cli:main\n"
 
 
+def wrong_files(names: list[str]) -> list[str]:
+    return [*wheel_contents.wrong_files(names, VERSION, EXTENSION)]
+
+
 def test_what_a_wheel_has_is_fine() -> None:
-    assert [*wheel_contents.wrong_files(GOOD, VERSION)] == []
+    assert wrong_files(GOOD) == []
 
 
 @pytest.mark.parametrize("name", GOOD[:-2])
 def test_what_is_missing_is_told(name: str) -> None:
     names = [other for other in GOOD if other != name]
-    assert [*wheel_contents.wrong_files(names, VERSION)] == [
-        f"there is no {name}"
-    ]
+    assert wrong_files(names) == [f"there is no {name}"]
 
 
 @pytest.mark.parametrize(
     "name",
     [
         "mica/_mica.cpython-311-x86_64-linux-gnu.so.tmp",
+        "mica/_mica.cpython-312-x86_64-linux-gnu.so",
         "mica/compile_test.py",
         "mica/test_compile.py",
         "mica/bridge/module.cc",
@@ -57,13 +62,11 @@ def test_what_is_missing_is_told(name: str) -> None:
     ],
 )
 def test_what_does_not_belong_in_it_is_told(name: str) -> None:
-    assert [*wheel_contents.wrong_files([*GOOD, name], VERSION)] == [
-        f"{name} doesn't belong in a wheel"
-    ]
+    assert wrong_files([*GOOD, name]) == [f"{name} doesn't belong in a wheel"]
 
 
 def test_a_file_beside_the_package_is_told() -> None:
-    assert [*wheel_contents.wrong_files([*GOOD, "tests/a.py"], VERSION)] == [
+    assert wrong_files([*GOOD, "tests/a.py"]) == [
         "tests/a.py is outside of the package"
     ]
 
@@ -75,6 +78,24 @@ def wrong(folder: Path, metadata: str, command: str = COMMAND) -> list[str]:
         wheel.writestr(f"{FOLDER}/entry_points.txt", command)
     with zipfile.ZipFile(path) as wheel:
         return [*wheel_contents.wrong_metadata(wheel, FOLDER)]
+
+
+def wrong_tags(folder: Path, *tags: str) -> list[str]:
+    path = folder / f"mica-{VERSION}-cp312-cp312-a_1.b_2.whl"
+    with zipfile.ZipFile(path, "w") as wheel:
+        wheel.writestr(
+            f"{FOLDER}/WHEEL", "".join(f"Tag: {tag}\n" for tag in tags)
+        )
+    with zipfile.ZipFile(path) as wheel:
+        return [*wheel_contents.wrong_tags(wheel, FOLDER, path.name)]
+
+
+def test_tags_are_those_of_the_name(tmp_path: Path) -> None:
+    good = ("cp312-cp312-a_1", "cp312-cp312-b_2")
+    assert wrong_tags(tmp_path, *good) == []
+    assert wrong_tags(tmp_path, "cp311-cp311-a_1", good[1]) == [
+        "it has the tags cp311-cp311-a_1, cp312-cp312-b_2"
+    ]
 
 
 def test_words_that_are_pyprojects_are_fine(tmp_path: Path) -> None:
@@ -97,7 +118,7 @@ def test_another_dependency_is_told(
 
 
 def test_another_python_is_told(tmp_path: Path) -> None:
-    text = METADATA.replace("<3.13, >=3.11", ">=3.11")
+    text = METADATA.replace("<3.14, >=3.11", ">=3.11")
     assert wrong(tmp_path, text) == ["it says that it needs Python >=3.11"]
 
 

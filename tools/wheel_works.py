@@ -2,9 +2,9 @@
 """Tries an installed Mica: what it was loaded from, and what it computes.
 
 Runs by the Python that has the wheel, which may have nothing else than what the
-wheel asks for; an argument is the folder that the wheel lies in, if that isn't the
-Python's own. Exits with 1, and says why, if Mica isn't the installed one, if
-the process has more than one OpenMP runtime or a library that only a machine
+wheel asks for; an argument is the folder that the wheel lies in, if that isn't
+the Python's own. Exits with 1, and says why, if Mica isn't the installed one,
+if the process has more than one OpenMP runtime or a library that only a machine
 for building has, or if a model or a training step computes something else than
 eager PyTorch.
 """

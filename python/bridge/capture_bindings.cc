@@ -10,9 +10,9 @@
 #include "python/capture/guards/dynamic_sizes.h"
 #include "python/capture/known/purity.h"
 #include "python/capture/known/stand_ins.h"
+#include "python/capture/known/sum_parts.h"
 #include "python/capture/serve/compiled.h"
 #include "python/capture/serve/stance.h"
-#include "python/interpreter/sum_parts.h"
 #include "python/torch_side/recorder/module_scopes.h"
 #include "python/torch_side/recorder/recorder.h"
 

@@ -223,8 +223,7 @@ bool OpcodeStream::DispatchValue(const Instruction& instruction,
       return true;
     case Act::kCompare:
     case Act::kCompareForTruth:
-      listener_.CompareNumbers(static_cast<StreamListener::Order>(arg), Peek(2),
-                               Peek(1));
+      listener_.CompareNumbers(static_cast<Order>(arg), Peek(2), Peek(1));
       return true;
     case Act::kIs:
       listener_.Compare(&top_[-2], &top_[-1]);

@@ -60,6 +60,7 @@ class OpcodeStream final : public InterpreterStream {
   static PyObject* Name(PyCodeObject* code, int index) {
     return PyTuple_GET_ITEM(code->co_names, index);
   }
+  using Order = StreamListener::Order;
   static PyObject* Constant(PyCodeObject* code, int index) {
     return PyTuple_GET_ITEM(code->co_consts, index);
   }

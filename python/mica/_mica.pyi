@@ -185,9 +185,9 @@ def call_in_place(
 ) -> None:
     """From now on a watched run calls the other with the same arguments."""
 
-def sum_parts(
-    items: list[Any] | deque[Any],
-) -> tuple[float, float] | None: ...
+def sum_parts(items: Sequence[Any]) -> tuple[float, float] | None:
+    """`sum(items)` without what was lost in rounding, and that."""
+
 def call_in_place_of(module: str, name: str, other: Callable[..., Any]) -> None:
     """The same of a function of that name that may not be imported yet."""
 

@@ -165,9 +165,7 @@ def _add_up_exactly(items: Iterable[Any], total: Any) -> Any:
     return _add_up_floats(rest, total, True)
 
 
-def add_and_lose(
-    total: float, lost: float, item: float
-) -> tuple[float, float]:
+def add_and_lose(total: float, lost: float, item: float) -> tuple[float, float]:
     """Adds `item` to `total`, and what that loses in rounding to `lost`."""
     # Knuth (1997), volume 2, 4.2.2, theorem B: exact, and without the
     # question which one is larger, on which a record would depend.

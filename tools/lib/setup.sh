@@ -26,6 +26,7 @@ optional_apt_packages=(llvm-19-dev)
 
 # The version of CPython in .venv, and those beside it that the package is for.
 python_version=3.11
+# shellcheck disable=SC2034  # For who sources this.
 other_pythons=(3.12 3.13)
 
 say() { printf '%s\n' "$*"; }

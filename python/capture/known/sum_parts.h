@@ -1,7 +1,7 @@
 // What `sum()` has of floats before it gives their sum.
 
-#ifndef MICA_PYTHON_INTERPRETER_SUM_PARTS_H_
-#define MICA_PYTHON_INTERPRETER_SUM_PARTS_H_
+#ifndef MICA_PYTHON_CAPTURE_KNOWN_SUM_PARTS_H_
+#define MICA_PYTHON_CAPTURE_KNOWN_SUM_PARTS_H_
 
 #include "python/interpreter/py_ref.h"
 
@@ -15,4 +15,4 @@ PyRef SumParts(PyObject* items);
 
 }  // namespace mica
 
-#endif  // MICA_PYTHON_INTERPRETER_SUM_PARTS_H_
+#endif  // MICA_PYTHON_CAPTURE_KNOWN_SUM_PARTS_H_

@@ -1,4 +1,4 @@
-#include "python/interpreter/sum_parts.h"
+#include "python/capture/known/sum_parts.h"
 
 #include <cmath>
 
