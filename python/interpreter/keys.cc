@@ -127,4 +127,9 @@ bool SetForm::Fill(PyObject* set, absl::Span<const PyRef> members) const {
   return true;
 }
 
+PyObject* DictOfView(PyObject* view) {
+  return reinterpret_cast<PyObject*>(
+      reinterpret_cast<_PyDictViewObject*>(view)->dv_dict);
+}
+
 }  // namespace mica

@@ -45,6 +45,9 @@ class SetForm {
   PyObject* filler_ = nullptr;       // What is there: CPython's own.
 };
 
+// The dict behind `keys()` or `items()`. Borrowed.
+PyObject* DictOfView(PyObject* view);
+
 }  // namespace mica
 
 #endif  // MICA_PYTHON_INTERPRETER_KEYS_H_

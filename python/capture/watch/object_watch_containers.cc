@@ -7,6 +7,7 @@
 #include "python/capture/watch/object_kinds.h"
 #include "python/capture/watch/object_watch.h"
 #include "python/interpreter/interpreter.h"
+#include "python/interpreter/keys.h"
 
 namespace mica {
 namespace {
@@ -89,10 +90,7 @@ void ObjectWatch::TouchKeys(PyObject* dict) {
 
 bool ObjectWatch::TouchNames(PyObject* items) {
   const bool is_view = PyDictKeys_Check(items) || PyDictItems_Check(items);
-  PyObject* dict =
-      is_view ? reinterpret_cast<PyObject*>(
-                    reinterpret_cast<_PyDictViewObject*>(items)->dv_dict)
-              : items;
+  PyObject* dict = is_view ? DictOfView(items) : items;
   if (!PyDict_Check(dict) || IsPythonClass(Py_TYPE(dict))) return false;
   const std::vector<PyRef> keys = KeysOf(dict);
   for (const PyRef& key : keys) {
