@@ -20,6 +20,13 @@ bool IsWholePart(const TapeHostValue& value) {
          value.op == "mica.int_trunc" || value.op == "mica.int_round";
 }
 
+// Whether two results of one function are finite, and the same but for the last
+// digits.
+bool IsNearly(double a, double b) {
+  constexpr double kDigits = 8 * std::numeric_limits<double>::epsilon();
+  return std::isfinite(a) && std::fabs(a - b) <= kDigits * std::fabs(b);
+}
+
 }  // namespace
 
 PyObject* NumberSource::FindItem() const {
@@ -63,7 +70,7 @@ int PromotedScalars::Traverse(visitproc visit, void* arg) const {
 HostValues::Id HostValues::Add(PyObject* number, Node node) {
   const auto [it, is_new] =
       ids_.try_emplace(number, static_cast<Id>(nodes_.size()));
-  node.value = node.tape.value = NumberOf(number).value_or(0);
+  node.value = node.tape.value = ScalarOf(number).value_or(0);
   node.is_int = PyLong_CheckExact(number);
   nodes_.push_back(std::move(node));
   if (is_new) {
@@ -141,17 +148,21 @@ bool HostValues::AddOp(PyObject* result, const HostOp& op,
   node.tape.op = std::string(op.name);
   double numbers[2] = {0, 0};
   for (size_t i = 0; i < operands.size(); ++i) {
-    const std::optional<double> number = NumberOf(operands[i]);
+    const std::optional<double> number = ScalarOf(operands[i]);
     if (!number.has_value()) return false;
     numbers[i] = *number;
     node.tape.operands.push_back(
         {.id = Find(operands[i]), .constant = *number});
   }
-  const std::optional<double> given = NumberOf(result);
+  const std::optional<double> given = ScalarOf(result);
   double computed = 0;
   if (!given.has_value() ||
-      op.compute(numbers[0], numbers[1], &computed) != nullptr ||
-      !SameBits(*given, computed)) {
+      op.compute(numbers[0], numbers[1], &computed) != nullptr) {
+    return false;
+  }
+  // Numpy has functions of its own.
+  const bool is_numpys = IsNumpyFloat(result);
+  if (is_numpys ? !IsNearly(*given, computed) : !SameBits(*given, computed)) {
     return false;
   }
   // Of sizes and other numbers the Program for other sizes computes another.
@@ -160,13 +171,18 @@ bool HostValues::AddOp(PyObject* result, const HostOp& op,
     node.is_size = true;
     node.size_index = num_sizes_++;
   }
-  Add(result, std::move(node));
+  const Id id = Add(result, std::move(node));
+  // It warns of others.
+  constexpr double kLargest = std::numeric_limits<double>::max();
+  if (is_numpys && !IsSize(id)) {
+    DemandRange({.id = id, .constant = *given}, -kLargest, kLargest);
+  }
   return true;
 }
 
 bool HostValues::AddComparison(const char* op, PyObject* a, PyObject* b,
                                UserLine at) {
-  const std::optional<double> first = NumberOf(a), second = NumberOf(b);
+  const std::optional<double> first = ScalarOf(a), second = ScalarOf(b);
   if (!first.has_value() || !second.has_value()) return false;
   double outcome = 0;
   FindHostOp(op)->compute(*first, *second, &outcome);
@@ -298,7 +314,7 @@ void HostValues::AddBounds(const Node& node) {
 
 void HostValues::MarkExactDeep(PyObject* object) {
   if ((empty() && addresses_.empty()) || object == nullptr) return;
-  if (IsNumber(object)) return MarkExact(object);
+  if (IsScalar(object)) return MarkExact(object);
   UseText(object);
   if (!PyObject_IS_GC(object)) return;
   ForEachHeld(object, Through::kCode, [this](PyObject* held) {

@@ -102,7 +102,7 @@ class HostValues {
   // Index in the list that Finish() gives; -1 for a number not known.
   using Id = int32_t;
   Id Find(PyObject* object) const {
-    if (ids_.empty() || !IsNumber(object)) return -1;
+    if (ids_.empty() || !IsScalar(object)) return -1;
     const auto it = ids_.find(object);
     return it == ids_.end() ? -1 : it->second;
   }

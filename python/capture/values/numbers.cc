@@ -21,6 +21,24 @@ std::optional<double> NumberOf(PyObject* object) {
   return number;
 }
 
+bool IsNumpyFloat(PyObject* object) {
+  if (!PyFloat_Check(object) || PyFloat_CheckExact(object)) return false;
+  static PyObject* type = nullptr;  // Once there is one.
+  if (type == nullptr) {
+    const PyRef name = PyRef::Steal(PyUnicode_FromString("numpy"));
+    const PyRef numpy =
+        PyRef::Steal(name ? PyImport_GetModule(name.get()) : nullptr);
+    if (numpy) type = PyObject_GetAttrString(numpy.get(), "float64");
+    PyErr_Clear();
+  }
+  return reinterpret_cast<PyObject*>(Py_TYPE(object)) == type;
+}
+
+std::optional<double> ScalarOf(PyObject* object) {
+  if (IsNumpyFloat(object)) return PyFloat_AS_DOUBLE(object);
+  return NumberOf(object);
+}
+
 bool AreNumbers(PyObject* a, PyObject* b) {
   return Py_TYPE(a) == Py_TYPE(b) && NumberOf(a).has_value() &&
          NumberOf(b).has_value();
@@ -79,13 +97,17 @@ void FindNumbers(PyObject* value, const std::string& path,
 }
 
 PyRef MakeNumber(PyTypeObject* type, double value) {
-  return PyRef::Steal(type == &PyLong_Type
-                          ? PyLong_FromLongLong(static_cast<int64_t>(value))
-                          : PyFloat_FromDouble(value));
+  if (type == &PyLong_Type) {
+    return PyRef::Steal(PyLong_FromLongLong(static_cast<int64_t>(value)));
+  }
+  PyRef number = PyRef::Steal(PyFloat_FromDouble(value));
+  if (type == &PyFloat_Type || !number) return number;
+  return PyRef::Steal(
+      PyObject_CallOneArg(reinterpret_cast<PyObject*>(type), number.get()));
 }
 
 PyRef NewNumber(PyObject* number) {
-  const double value = NumberOf(number).value_or(0);
+  const double value = ScalarOf(number).value_or(0);
   if (PyLong_CheckExact(number)) return NewInt(static_cast<int64_t>(value));
   return MakeNumber(Py_TYPE(number), value);
 }

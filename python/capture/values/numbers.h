@@ -23,6 +23,16 @@ inline bool IsNumber(PyObject* object) {
 // less than 2**53; none for anything else, bools and subclasses included.
 std::optional<double> NumberOf(PyObject* object);
 
+// A float64 of numpy's, whose class is one of float's. It is followed where the
+// run computes it, but is no number of a state or an argument.
+bool IsNumpyFloat(PyObject* object);
+// As IsNumber(), and of that.
+inline bool IsScalar(PyObject* object) {
+  return IsNumber(object) || IsNumpyFloat(object);
+}
+// As NumberOf(), and the value of that.
+std::optional<double> ScalarOf(PyObject* object);
+
 // True if NumberOf() knows both, and they are of one type.
 bool AreNumbers(PyObject* a, PyObject* b);
 
@@ -37,11 +47,11 @@ bool DifferInNumbers(PyObject* was, PyObject* now, const std::string& path,
 void FindNumbers(PyObject* value, const std::string& path,
                  std::vector<std::string>* paths);
 
-// A number of that type (float or int) and value; null without memory. An int
-// has a whole value.
+// A number of that type (float, int or numpy's) and value; null without memory.
+// An int has a whole value.
 PyRef MakeNumber(PyTypeObject* type, double value);
 
-// The same as `number`, of which NumberOf() knows the value, in an object that
+// The same as `number`, of which ScalarOf() knows the value, in an object that
 // is in no other place; null without memory.
 PyRef NewNumber(PyObject* number);
 

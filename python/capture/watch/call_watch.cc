@@ -188,7 +188,8 @@ bool CallWatch::Convert(PyTypeObject* type, absl::Span<PyObject* const> args) {
       parts_.numbers.TestTruth(args[0]);
       return true;
     }
-    if (type == &PyLong_Type && parts_.functions.Round("builtins.int", args)) {
+    if (type == &PyLong_Type && NumberOf(args[0]).has_value() &&
+        parts_.functions.Round("builtins.int", args)) {
       return true;
     }
   }
@@ -263,7 +264,7 @@ void CallWatch::CallType(PyTypeObject* type, absl::Span<PyObject* const> args) {
   if (IsMovingType(base)) {
     for (PyObject* arg : args) {
       // Where enumerate() begins; else what Python code gets.
-      if (type != base && arg != nullptr && IsNumber(arg)) continue;
+      if (type != base && arg != nullptr && IsScalar(arg)) continue;
       parts_.objects.Touch(arg);
     }
     return;

@@ -227,7 +227,7 @@ void ItemWatch::Remove(PyObject* container, PyObject* key) {
 void ItemWatch::UseBy(PyObject* method, absl::Span<PyObject* const> args) {
   PyObject *dict = args[0], *key = args[1];
   PyObject* value = args.size() > 2 ? args[2] : nullptr;
-  if (value != nullptr && !IsNumber(value)) objects_.Touch(value);
+  if (value != nullptr && !IsScalar(value)) objects_.Touch(value);
   const std::string name = CallableName(method);
   if (absl::EndsWith(name, "__delitem__")) return Remove(dict, key);
   const bool is_set = absl::EndsWith(name, "__setitem__");
@@ -249,7 +249,7 @@ void ItemWatch::Move(PyObject* callable, absl::Span<PyObject* const> args) {
   for (size_t i = 0; i < args.size(); ++i) {
     // What is moved comes last.
     const bool is_moved = i + 1 == args.size() && !takes_index;
-    if (is_moved && args[i] != nullptr && IsNumber(args[i])) continue;
+    if (is_moved && args[i] != nullptr && IsScalar(args[i])) continue;
     objects_.Touch(args[i]);
   }
 }

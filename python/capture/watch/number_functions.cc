@@ -6,6 +6,7 @@
 
 #include "absl/algorithm/container.h"
 #include "absl/container/flat_hash_map.h"
+#include "absl/strings/str_cat.h"
 #include "kernels/reference/host_arithmetic.h"
 #include "python/capture/known/purity.h"
 #include "python/capture/values/numbers.h"
@@ -35,6 +36,38 @@ bool HoldsFewNumbers(PyObject* container) {
            return NumberOf(item).has_value() || item == Py_None ||
                   PyUnicode_CheckExact(item);
          });
+}
+
+struct NumpyOp {
+  const HostOp* op = nullptr;
+  size_t num_args = 1;
+};
+
+// Functions of numpy's that give a float64.
+const absl::flat_hash_map<PyObject*, NumpyOp>& NumpyOps() {
+  static const auto& ops = *[] {
+    auto* known = new absl::flat_hash_map<PyObject*, NumpyOp>;
+    const auto add = [known](const char* name, absl::string_view word,
+                             size_t num_args) {
+      const HostOp* op = FindHostOp(absl::StrCat("mica.scalar_", word));
+      (*known)[ResolveName(absl::StrCat("numpy.", name)).release()] = {
+          op, num_args};
+    };
+    for (const char* name :
+         {"cos", "exp", "log", "log10", "log2", "sin", "sqrt", "tanh"}) {
+      add(name, name, 1);
+    }
+    add("absolute", "abs", 1);
+    add("negative", "neg", 1);
+    add("add", "add", 2);
+    add("subtract", "sub", 2);
+    add("multiply", "mul", 2);
+    add("divide", "div", 2);
+    add("power", "pow", 2);
+    known->erase(nullptr);
+    return known;
+  }();
+  return ops;
 }
 
 }  // namespace
@@ -69,8 +102,23 @@ bool NumberFunctions::AskNumpy(PyObject* function,
       {ResolveName("numpy.isinf").release(), "math.isinf"},
       {ResolveName("numpy.isfinite").release(), "math.isfinite"}};
   const auto name = names.find(function);
-  return name != names.end() && args.size() == 1 &&
-         values_.Find(args[0]) >= 0 && AskForKind(name->second, args);
+  if (name != names.end()) {
+    return args.size() == 1 && values_.Find(args[0]) >= 0 &&
+           AskForKind(name->second, args);
+  }
+  bool is_any = false;
+  for (PyObject* arg : args) {
+    if (arg == nullptr || !ScalarOf(arg).has_value()) return false;
+    const HostValues::Id id = values_.Find(arg);
+    if (id >= 0 && values_.IsSize(id)) return false;
+    is_any |= id >= 0;
+  }
+  const auto op = is_any ? NumpyOps().find(function) : NumpyOps().end();
+  if (op == NumpyOps().end() || args.size() != op->second.num_args) {
+    return false;
+  }
+  numbers_.Compute(op->second.op, args);
+  return true;
 }
 
 bool NumberFunctions::RaiseToPower(const std::string& function,

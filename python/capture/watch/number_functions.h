@@ -31,7 +31,7 @@ class NumberFunctions final : public WatchPart {
   // whether one is finite, adds them up or rounds one; noted if so.
   bool Ask(PyObject* function, absl::Span<PyObject* const> args);
   // The same of a function of numpy's that tells whether a known number is
-  // finite.
+  // finite, or computes a number.
   bool AskNumpy(PyObject* function, absl::Span<PyObject* const> args);
   // Whether it rounds a known number, or takes it without its sign; computed if
   // so.

@@ -60,7 +60,10 @@ bool KeepsItem(PyObject* container) {
 }  // namespace
 
 const HostOp* OperatorOf(const std::string& word, PyObject* a, PyObject* b) {
-  if (!NumberOf(a).has_value() || !NumberOf(b).has_value()) return nullptr;
+  if (!ScalarOf(a).has_value() || !ScalarOf(b).has_value()) return nullptr;
+  // Numpy rounds these in a way of its own.
+  const bool is_division = word == "floordiv" || word == "mod";
+  if (is_division && (IsNumpyFloat(a) || IsNumpyFloat(b))) return nullptr;
   const bool gives_int = PyLong_CheckExact(a) && PyLong_CheckExact(b);
   const bool is_float = word == "div" || !gives_int;
   return FindHostOp((is_float ? "mica.scalar_" : "mica.int_") + word);
@@ -126,7 +129,7 @@ void NumberWatch::Binary(const char* op, PyObject* a, PyObject* b) {
 void NumberWatch::Negate(PyObject* number) {
   objects_.CheckOperand(number);
   if (values_.Find(number) < 0) return objects_.Touch(number);
-  if (PyFloat_CheckExact(number)) {
+  if (!PyLong_CheckExact(number)) {
     return Compute(FindHostOp("mica.scalar_neg"), {number});
   }
   static PyObject* zero = PyLong_FromLong(0);
@@ -328,7 +331,7 @@ void NumberWatch::EndStep(PyObject** top) {
   PyObject* result = top == nullptr ? nullptr : *top;
   std::vector<PyObject*> operands;
   for (const PyRef& operand : operands_) operands.push_back(operand.get());
-  const PyRef own = result != nullptr && NumberOf(result).has_value()
+  const PyRef own = result != nullptr && ScalarOf(result).has_value()
                         ? NewNumber(result)
                         : PyRef();
   if (own && values_.AddOp(own.get(), *op_, operands)) {

@@ -113,7 +113,7 @@ void ObjectWatch::CheckOperand(PyObject* operand) {
 
 void ObjectWatch::Touch(PyObject* object, int depth) {
   if (refusal() || object == nullptr) return;
-  if (IsNumber(object)) return values_.MarkExact(object);
+  if (IsScalar(object)) return values_.MarkExact(object);
   last_calls_.NoteTouch(object);
   PyTypeObject* type = Py_TYPE(object);
   if (IsContextualType(SolidBase(type)) &&

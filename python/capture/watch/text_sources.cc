@@ -175,7 +175,7 @@ void TextSources::Call(PyObject* callable, absl::Span<PyObject* const> args,
     self = bound.get();
   }
   PyObject* function = callable;
-  if (self != nullptr && (PyUnicode_CheckExact(self) || IsNumber(self))) {
+  if (self != nullptr && (PyUnicode_CheckExact(self) || IsScalar(self))) {
     const PyRef name =
         PyRef::Steal(PyObject_GetAttrString(callable, "__name__"));
     if (!name) return PyErr_Clear();
@@ -206,7 +206,7 @@ void TextSources::Call(PyObject* callable, absl::Span<PyObject* const> args,
 bool TextSources::IsMethodOf(PyObject* owner, PyObject* name) const {
   if (values_.FindAny(owner) < 0 || !PyUnicode_CheckExact(name)) return false;
   const std::string word = PyText(name);
-  if (IsNumber(owner) && word != "__format__" && word != "__str__" &&
+  if (IsScalar(owner) && word != "__format__" && word != "__str__" &&
       word != "__repr__") {
     return false;
   }
