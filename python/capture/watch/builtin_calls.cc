@@ -41,7 +41,11 @@ void BuiltinCalls::Call(PyObject* callable, absl::Span<PyObject* const> args,
   }
   if (!all.empty() && ChangesContainer(callable, all[0])) {
     NoteChange(all[0]);
-    if (IsOld(all[0])) parts_.containers.AddUnknown(all[0]);
+    // An item that it sets by name is followed as such.
+    const bool is_by_name = call.kind == CallKind::kUseItem && all.size() > 1 &&
+                            PyDict_CheckExact(all[0]) &&
+                            PyUnicode_CheckExact(all[1]);
+    if (IsOld(all[0]) && !is_by_name) parts_.containers.AddUnknown(all[0]);
   }
   if (!CallOnTensors(call) && !CallOnValues(call) && !CallOnState(call) &&
       !CallOutside(call)) {

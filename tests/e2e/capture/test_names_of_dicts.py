@@ -78,3 +78,59 @@ def test_values_that_are_looked_at():
     steps = [with_log(seed) for seed in range(6)]
     check(lambda: world_of(look, kept=False), *steps)
     check(lambda: world_of(look, kept=True), *steps, add, *steps)
+
+
+SETS: dict[str, Callable[[dict[str, Any], torch.Tensor], Any]] = {
+    "set": lambda d, x: d.__setitem__("a", x + 1),
+    "set twice": lambda d, x: [d.__setitem__(k, x + 1) for k in ("b", "b")],
+    "a default": lambda d, x: d.setdefault("c", x * 3).sum(),
+    "a default that is there": lambda d, x: d.setdefault("a", x),
+    "taken out": lambda d, x: d.pop("a"),
+    "taken out and set": lambda d, x: (d.pop("a"), d.__setitem__("a", x))[0],
+    "taken out if there": lambda d, x: d.pop("z", None),
+    "removed": lambda d, x: d.__delitem__("b"),
+    "removed and set": lambda d, x: [
+        d.__delitem__("a"),
+        d.__setitem__("a", x * 2),
+    ],
+}
+READS: dict[str, Callable[[dict[str, Any]], Any]] = {
+    "items": lambda d: {k: v.sum() for k, v in d.items()},
+    "values": lambda d: sum(v.sum() for v in d.values()),
+    "names": lambda d: sorted(d),
+    "order": lambda d: [*d],
+    "a copy": lambda d: dict(d),
+    "how many": lambda d: len(d),
+    "whether": lambda d: ("a" in d, "b" in d, "c" in d),
+}
+
+
+@pytest.mark.parametrize("kind", [dict, OrderedDict])
+@pytest.mark.parametrize("read", READS)
+@pytest.mark.parametrize("how", SETS)
+def test_items_set_by_methods_of_a_dict_that_is_then_read(how, read, kind):
+    def make() -> World:
+        world = World()
+        world.table = kind(a=torch.ones(2), b=torch.zeros(2))
+
+        def program(x: torch.Tensor) -> Any:
+            got = SETS[how](world.table, x)
+            return got, READS[read](world.table)
+
+        world.program = program
+        return world
+
+    def step(seed: int) -> Any:
+        def take(world: World, program: Any) -> Any:
+            if seed % 3 == 0:  # Somebody else sets what isn't there any more.
+                world.table["a"] = torch.ones(2) * seed
+                world.table["b"] = torch.ones(2)
+            try:
+                got = call(seed)(world, program)
+            except KeyError as error:
+                got = str(error)
+            return got, [*world.table.items()]
+
+        return take
+
+    check(make, *map(step, range(9)))
