@@ -322,6 +322,29 @@ class FactsInRounds {
   const NumbersInRounds numbers_;
 };
 
+// The numbers that are fed to each run, in order.
+std::vector<int32_t> InputsOf(const Tape& tape) {
+  std::vector<int32_t> inputs;
+  for (const TapeHostValue& value : tape.host_values) {
+    if (value.kind == TapeHostValue::Kind::kInput && !value.is_constant) {
+      inputs.push_back(value.input);
+    }
+  }
+  return inputs;
+}
+
+bool UsesNumbers(const Tape& tape) {
+  const auto is_number = [](const TapeValue& value) {
+    return std::holds_alternative<TapeHostRef>(value) ||
+           std::holds_alternative<TapeHostList>(value);
+  };
+  return !tape.host_results.empty() || !tape.host_reads.empty() ||
+         absl::c_any_of(tape.calls, [&](const TapeCall& call) {
+           return absl::c_any_of(call.args, is_number) ||
+                  absl::c_any_of(call.outputs, is_number);
+         });
+}
+
 bool HasUnknown(const SizeFacts& facts) {
   const auto is_unknown = [](int32_t number) { return number < 0; };
   return absl::c_any_of(facts.uses,
@@ -424,9 +447,12 @@ absl::StatusOr<RunsInRounds> AlignRuns(std::vector<SizedTape> runs,
       made.facts = std::move(facts_of_last);
       const bool has_sizes = absl::c_any_of(
           run.tape.host_values, [](const auto& one) { return one.size >= 0; });
-      if (last.host_values.empty()) {
+      const bool are_fed_alike = InputsOf(last) == InputsOf(run.tape);
+      if (last.host_values.empty() || (!are_fed_alike && !UsesNumbers(last))) {
         last.host_values = run.tape.host_values;
         last.host_results = run.tape.host_results;
+      } else if (!are_fed_alike) {
+        return Unlike("the runs take other numbers");
       } else if (has_sizes && !run.tape.host_results.empty()) {
         return Unlike("gives numbers of loops");
       }

@@ -87,6 +87,10 @@ TensorMeta KindOf(const TapeTensor& tensor, const TensorMeta& like) {
   return kind;
 }
 
+static size_t NumNumbers(const Graph& graph) {
+  return graph.program().inputs().size() - graph.tape().inputs.size();
+}
+
 RecordSizes::RecordSizes(std::shared_ptr<const SizeTemplate> made,
                          SizeRecipe recipe, std::shared_ptr<SizedRun> recorded)
     : made_(std::move(made)),
@@ -181,6 +185,10 @@ absl::StatusOr<std::shared_ptr<SizedRun>> RecordSizes::Make(
   }
   MICA_ASSIGN_OR_RETURN(run->graph,
                         Graph::Build(tape, kinds, states, OptionsNow()));
+  // Each hit feeds it as many numbers as the recorded run took.
+  if (NumNumbers(*run->graph) != NumNumbers(*recorded_->graph)) {
+    return absl::FailedPreconditionError("it takes other numbers");
+  }
   // All others are known, and asked for before each hit.
   const std::string name =
       kernels->AddRuns(run->graph->program()) ? kernels->FindReplaced() : "";
