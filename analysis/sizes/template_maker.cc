@@ -387,6 +387,7 @@ class SizeTemplate::Maker {
                                  ": nobody knows how many tensors it gets",
                                  LineOf(last_.calls[index])));
     }
+    explainer_.NoteUsed(slot.terms);
     made_.slots_.push_back(std::move(slot));
     return absl::OkStatus();
   }

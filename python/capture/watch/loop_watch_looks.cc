@@ -266,7 +266,15 @@ void LoopWatch::Call(PyObject* callable, absl::Span<PyObject* const> args) {
     return Call(PyMethod_GET_FUNCTION(callable), all);
   }
   if (is_in_round() && MayDiffer(callable)) Stop();
-  if (PyFunction_Check(callable) || JoinsTensors(callable)) return;
+  if (PyFunction_Check(callable)) return;
+  if (JoinsTensors(callable)) {
+    // How often a list has a tensor may be the same at other sizes by chance.
+    for (PyObject* arg : args) {
+      const auto repeated = repeated_.find(arg);
+      if (repeated != repeated_.end()) values_.MarkExactId(repeated->second);
+    }
+    return;
+  }
   if (MakesIterator(callable, args)) {
     for (PyObject* arg : args) {
       if (!IsSized(arg)) LookAtIterator(arg);
