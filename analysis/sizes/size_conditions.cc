@@ -161,16 +161,26 @@ class SizeTemplate::Conditions {
     if (number.op.empty()) return absl::OkStatus();
     const bool is_quotient =
         number.op == "mica.int_floordiv" && DivisorOf(number.operands[1]) > 0;
-    if (!is_quotient && !KeepsPolynomials(number)) {
+    const bool is_max = number.op == "mica.int_max";
+    const bool is_extreme = is_max || number.op == "mica.int_min";
+    if (!is_quotient && !is_extreme && !KeepsPolynomials(number)) {
       return Unlike(
           absl::StrCat("it computes numbers of sizes by ", number.op));
     }
     for (const TapeHostOperand& operand : number.operands) {
       if (operand.id >= 0) MICA_RETURN_IF_ERROR(Follow(operand.id));
     }
+    if (is_extreme) return AddExtreme(number, is_max);
     if (!is_quotient) return absl::OkStatus();
     return Add(numbers_.Of(number.operands[0]), "==", numbers_.Of(id),
                DivisorOf(number.operands[1]));
+  }
+  // It is the same one of the two everywhere.
+  absl::Status AddExtreme(const SizeFacts::Number& number, bool is_max) {
+    const double a = numbers_.Of(number.operands[0]);
+    const double b = numbers_.Of(number.operands[1]);
+    const bool is_first = is_max ? a >= b : a <= b;
+    return Add(is_first ? a : b, is_max ? ">=" : "<=", is_first ? b : a);
   }
   absl::StatusOr<double> Followed(const TapeHostOperand& operand) {
     if (operand.id >= 0) MICA_RETURN_IF_ERROR(Follow(operand.id));

@@ -51,6 +51,8 @@ void RegisterScalarOps(OpRegistry& registry) {
   AddBinary(registry, "int_pow",
             absl::StrCat("a ** b", kInts, " b < 0 is an error."));
   AddUnary(registry, "int_abs", absl::StrCat("abs(a)", kInts));
+  AddBinary(registry, "int_max", absl::StrCat("max(a, b)", kInts));
+  AddBinary(registry, "int_min", absl::StrCat("min(a, b)", kInts));
   constexpr absl::string_view kOfFloat =
       " of a float, a whole number; an error from 2**53 on, and of what is no "
       "number.";

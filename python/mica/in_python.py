@@ -21,7 +21,7 @@ from mica import _mica
 
 # As they are before the program replaces any.
 _enumerate, _isinstance, _len, _print = enumerate, isinstance, len, print
-_dict, _max, _min, _str, _sum = dict, max, min, str, sum
+_dict, _int, _max, _min, _str, _sum = dict, int, max, min, str, sum
 _tuple, _type = tuple, type
 _float, _iter, _isfinite = float, iter, math.isfinite
 _Tensor = torch.Tensor
@@ -214,7 +214,9 @@ def largest(items: Iterable[Any], /, **named: Any) -> Any:
     found, best, most = False, None, None
     for item in items:
         value = item if key is None else key(item)
-        if not found or value > most:
+        if key is None and found and _type(most) is _type(item) is _int:
+            best = most = _max(most, item)  # Followed as a number.
+        elif not found or value > most:
             found, best, most = True, item, value
     return best if found else _max((), **named)
 
@@ -227,7 +229,9 @@ def smallest(items: Iterable[Any], /, **named: Any) -> Any:
     found, best, least = False, None, None
     for item in items:
         value = item if key is None else key(item)
-        if not found or value < least:
+        if key is None and found and _type(least) is _type(item) is _int:
+            best = least = _min(least, item)
+        elif not found or value < least:
             found, best, least = True, item, value
     return best if found else _min((), **named)
 

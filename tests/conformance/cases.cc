@@ -364,6 +364,8 @@ constexpr absl::string_view kListed[] = {
     "mica.int_mod(i64, -3)",
     "mica.int_pow(i64, 2)",
     "mica.int_abs(i64)",
+    "mica.int_max(i64, i64)",
+    "mica.int_min(i64, 3)",
     "mica.int_floor(f64)",
     "mica.int_ceil(f64)",
     "mica.int_trunc(f64)",

@@ -436,6 +436,8 @@ def test_send_and_receive(dtype: torch.dtype) -> None:
         ("mica.int_trunc(%a)", 2.0),
         ("mica.int_round(%a)", 2.0),
         ("mica.int_abs(-7)", 7.0),
+        ("mica.int_max(-7, 3)", 3.0),
+        ("mica.int_min(-7, 3)", -7.0),
     ],
 )
 def test_scalars(call: str, want: float) -> None:
@@ -647,6 +649,8 @@ TESTED = {
     "mica.int_ceil",
     "mica.int_floor",
     "mica.int_floordiv",
+    "mica.int_max",
+    "mica.int_min",
     "mica.int_mod",
     "mica.int_mul",
     "mica.int_pow",

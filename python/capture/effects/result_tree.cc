@@ -78,6 +78,8 @@ class ResultTree::Maker {
     return object;
   }
   PyObject* MakeContainer(int id, const Node& node);
+  // The very object of a child that is that number, else a new one.
+  PyObject* MakeNumberOf(const Node& node);
   PyObject* MakeMethod(const Node& node);
   PyObject* MakeText(const Node& node);
   PyObject* MakeTuple(const Node& node);
@@ -106,7 +108,7 @@ PyObject* ResultTree::Maker::Make(int id) {
     case Kind::kInput:
       return Share(inputs_.objects[node.index]);
     case Kind::kNumber:
-      return Keep(id, MakeNumber(TypeOf(node), numbers_[node.index]).release());
+      return Keep(id, MakeNumberOf(node));
     case Kind::kNaN:
       return Keep(id, PyFloat_FromDouble(NAN));
     case Kind::kPlace:
@@ -116,6 +118,19 @@ PyObject* ResultTree::Maker::Make(int id) {
     default:
       return MakeContainer(id, node);
   }
+}
+
+PyObject* ResultTree::Maker::MakeNumberOf(const Node& node) {
+  const double number = numbers_[node.index];
+  PyObject* picked = nullptr;
+  for (const int child : node.children) {
+    PyRef one = PyRef::Steal(Make(child));
+    if (!one) return nullptr;
+    if (picked == nullptr && NumberOf(one.get()) == number) picked = one.get();
+    kept_.push_back(std::move(one));
+  }
+  return picked != nullptr ? Share(picked)
+                           : MakeNumber(TypeOf(node), number).release();
 }
 
 PyObject* ResultTree::Maker::MakeContainer(int id, const Node& node) {

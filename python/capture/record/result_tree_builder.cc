@@ -151,12 +151,28 @@ int ResultTree::Builder::AddPromoted(HostValues::Id number, PyObject* object) {
       it != node_of_number_.end()) {
     return AddSame(it->second);
   }
-  const int id =
-      NewNode(Kind::kNumber, reinterpret_cast<PyObject*>(Py_TYPE(object)));
+  const int id = NewNode(
+      Kind::kNumber, reinterpret_cast<PyObject*>(
+                         object == nullptr ? &PyLong_Type : Py_TYPE(object)));
   tree_.nodes_[id].index = static_cast<int>(tree_.numbers_.size());
   tree_.numbers_.push_back(number);
   node_of_number_[number] = id;
+  for (const HostValues::Id one : watch_.values().PickedFrom(number)) {
+    const int child = AddPicked(one);
+    if (child >= 0) tree_.nodes_[id].children.push_back(child);
+  }
   return id;
+}
+
+int ResultTree::Builder::AddPicked(HostValues::Id number) {
+  HostValues& values = watch_.values();
+  if (const int node = values.input_node(number); node >= 0) {
+    return AddInput(node);
+  }
+  if (!values.IsSize(number) && !values.IsDynamic(number)) return -1;
+  PyObject* original = values.original(number);
+  if (values.source(number).dict && original == nullptr) return -1;
+  return AddPromoted(number, original);
 }
 
 int ResultTree::Builder::AddText(HostValues::Id text, int depth) {

@@ -72,6 +72,8 @@ class ResultTree::Builder {
   // A promoted scalar: if nothing was computed of it, the very object that a
   // hit finds in its place.
   int AddPromoted(HostValues::Id number, PyObject* object);
+  // One of which another number is one; -1 for one that doesn't vary.
+  int AddPicked(HostValues::Id number);
   int AddText(HostValues::Id text, int depth);
   // What shares the memory of a tensor.
   int AddArray(PyObject* array, PyObject* tensor, int depth);

@@ -347,6 +347,16 @@ bool HostValues::HasKnown(PyObject* object) const {
   return false;
 }
 
+std::vector<HostValues::Id> HostValues::PickedFrom(Id id) const {
+  const TapeHostValue& tape = nodes_[id].tape;
+  std::vector<Id> from;
+  if (tape.op != "mica.int_max" && tape.op != "mica.int_min") return from;
+  for (const TapeHostOperand& operand : tape.operands) {
+    if (operand.id >= 0) from.push_back(operand.id);
+  }
+  return from;
+}
+
 PyRef HostValues::PlainOf(PyObject* object) const {
   const Id id = Find(object);
   if (id < 0) return PyRef::Share(object);

@@ -289,6 +289,8 @@ class HostValues {
   bool is_int(Id id) const { return nodes_[id].is_int; }
   // The argument that it is, by node; -1 for another number.
   int input_node(Id id) const { return nodes_[id].source.node; }
+  // Known ones of which it is one, the very object; none for another number.
+  std::vector<Id> PickedFrom(Id id) const;
   // Where it came from, if it wasn't computed.
   const NumberSource& source(Id id) const { return nodes_[id].source; }
   // The object that the program would have met; null if it is the number's own.

@@ -158,7 +158,9 @@ bool NumberFunctions::AskForExtreme(const std::string& function,
   const bool is_max = function == "builtins.max";
   if (args.size() < 2 || !(is_max || function == "builtins.min")) return false;
   if (FindExtreme(FindHostOp(is_max ? "mica.scalar_max" : "mica.scalar_min"),
-                  args)) {
+                  args) ||
+      FindWholeExtreme(FindHostOp(is_max ? "mica.int_max" : "mica.int_min"),
+                       args)) {
     return true;
   }
   // Another one only if it is further than all before: the very object.
@@ -185,6 +187,30 @@ bool NumberFunctions::FindExtreme(const HostOp* op,
     double number = 0;
     op->compute(*NumberOf(best.get()), *NumberOf(arg), &number);
     if (!Fold(op, arg, PyRef::Steal(PyFloat_FromDouble(number)), &best)) {
+      return false;
+    }
+  }
+  if (values_.Find(best.get()) < 0 && values_.Find(args.back()) < 0) {
+    return false;
+  }
+  numbers_.Compute(op, {best.get(), args.back()});
+  return true;
+}
+
+bool NumberFunctions::FindWholeExtreme(const HostOp* op,
+                                       absl::Span<PyObject* const> args) {
+  // Of constants only those of which there is one object.
+  const auto may_vary = [this](PyObject* arg) {
+    return PyLong_CheckExact(arg) &&
+           (values_.Find(arg) >= 0 || SharedInt(arg).get() == arg);
+  };
+  if (!absl::c_all_of(args, may_vary)) return false;
+  PyRef best = PyRef::Share(args[0]);
+  for (PyObject* arg : args.subspan(1, args.size() - 2)) {
+    double number = 0;
+    if (op->compute(*NumberOf(best.get()), *NumberOf(arg), &number) !=
+            nullptr ||
+        !Fold(op, arg, PyRef::Steal(PyLong_FromDouble(number)), &best)) {
       return false;
     }
   }

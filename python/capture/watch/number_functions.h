@@ -57,6 +57,9 @@ class NumberFunctions final : public WatchPart {
                      absl::Span<PyObject* const> args);
   // Whether all are floats; computed if so.
   bool FindExtreme(const HostOp* op, absl::Span<PyObject* const> args);
+  // The same of ints, whoever holds them: results have the very object again
+  // (HostValues::PickedFrom()).
+  bool FindWholeExtreme(const HostOp* op, absl::Span<PyObject* const> args);
   // Of math.isnan() and its like.
   bool AskForKind(const std::string& function,
                   absl::Span<PyObject* const> args);

@@ -16,6 +16,8 @@ SCALAR_OPS: dict[str, Callable[..., Any]] = {
     "mica.int_ceil": math.ceil,
     "mica.int_floor": math.floor,
     "mica.int_floordiv": operator.floordiv,
+    "mica.int_max": max,
+    "mica.int_min": min,
     "mica.int_mod": operator.mod,
     "mica.int_mul": operator.mul,
     "mica.int_pow": operator.pow,

@@ -199,7 +199,7 @@ a, n: a + abs(n) | X, 1.5 | X, -2.5 | X, -0.0 | X, 4 | X, -5 | X, -6 => cchchh
 a, n: a + n // 0.3 + n % 0.3 | X, 1.5 | X, -2.5 | X, 7.0 | X, 0.0 => cchh
 a, n: a + 2 ** n | X, 1 | X, 2 | X, 3 | X, 0 | X, -1 | X, 52 | X, 60 => cchhehe
 a, n: a + max(n, 2, 5) - min(3, n, 1) | X, 0 | X, 1 | X, 3 | X, 4 | X, 6 | X, \
-9 => ccchch
+9 => cchhhh
 a, n: a + [v for v in zip([n], [2])][0][0] | X, 0 | X, 1 | X, 2 => cch
 a, n: a + sum(zip([n], [2]), ())[0] | X, 0 | X, 1 | X, 2 => cch
 a, n: a + max(zip([n, 1], [2, 3]))[1] | X, 0 | X, 1 | X, 2 | X, 3 | X, 0 => \
