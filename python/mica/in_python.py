@@ -24,6 +24,7 @@ _enumerate, _isinstance, _len, _print = enumerate, isinstance, len, print
 _dict, _int, _max, _min, _str, _sum = dict, int, max, min, str, sum
 _tuple, _type = tuple, type
 _float, _iter, _isfinite = float, iter, math.isfinite
+_empty, _range = torch.empty, range
 _Tensor = torch.Tensor
 _tensor = torch._C.TensorBase
 # What a hit prints as it is.
@@ -245,6 +246,38 @@ def _listed(tensor: torch.Tensor) -> Any:
     if _tensor.dim(tensor) == 0:
         return _tensor.item(tensor)
     return [_listed(row) for row in _tensor.unbind(tensor)]
+
+
+def pad(
+    items: list[Any] | tuple[Any, ...],
+    batch_first: bool,
+    value: float,
+    side: str,
+    /,
+) -> torch.Tensor:
+    """`pad_sequence` of torch's, whose C++ code hides the largest size."""
+    lengths = [_tensor.size(item, 0) for item in items]
+    most = lengths[0]
+    for length in lengths[1:]:
+        most = _max(most, length)
+    rows = [_len(items), most] if batch_first else [most, _len(items)]
+    first = items[0]
+    padded = _empty(
+        [*rows, *[_tensor.size(first, d) for d in _range(1, first.dim())]],
+        dtype=first.dtype,
+        device=first.device,
+    )
+    _tensor.fill_(padded, value)  # A write, as it is in C++.
+    for i, item in _enumerate(items):
+        start = most - lengths[i] if side == "left" else 0
+        if batch_first:
+            part = _tensor.select(padded, 0, i)
+            part = _tensor.narrow(part, 0, start, lengths[i])
+        else:
+            part = _tensor.narrow(padded, 0, start, lengths[i])
+            part = _tensor.select(part, 1, i)
+        _tensor.copy_(part, item)
+    return padded
 
 
 def as_dict(pairs: Iterable[Any], /, **named: Any) -> dict[Any, Any]:

@@ -27,8 +27,30 @@ const absl::flat_hash_map<PyObject*, absl::string_view>& Functions() {
           {ResolveName("builtins.sum").release(), "add_up"},
           {ResolveName("builtins.str.join").release(), "join_texts"},
           {ResolveName("torch.Tensor.tolist").release(), "as_list"},
+          {ResolveName("torch._C._nn.pad_sequence").release(), "pad"},
           {ResolveName("builtins.dict.update").release(), "update_items"}};
   return functions;
+}
+
+// Whether pad_sequence() is called as torch's own function in Python does, and
+// with what its C++ code takes.
+bool PadsTensors(absl::Span<PyObject* const> args, size_t num_keywords) {
+  constexpr size_t kNumArgs = 4;
+  if (args.size() != kNumArgs || num_keywords != 0 ||
+      !(PyList_CheckExact(args[0]) || PyTuple_CheckExact(args[0])) ||
+      !PyBool_Check(args[1]) || !PyFloat_CheckExact(args[2]) ||
+      !PyUnicode_CheckExact(args[3])) {
+    return false;
+  }
+  const bool is_side = PyUnicode_CompareWithASCIIString(args[3], "left") == 0 ||
+                       PyUnicode_CompareWithASCIIString(args[3], "right") == 0;
+  PyObject** first = PySequence_Fast_ITEMS(args[0]);
+  const Py_ssize_t count = PySequence_Fast_GET_SIZE(args[0]);
+  return is_side && count > 0 &&
+         std::all_of(first, first + count, [](PyObject* item) {
+           return IsTensor(item) && IsPlainTensor(item) && HasMemory(item) &&
+                  !TensorMeta::Of(item).sizes.empty();
+         });
 }
 
 // Whether sum() is of floats from 3.12 on, where it adds them with what was
@@ -54,6 +76,8 @@ bool BuiltinCalls::CallInPython(PyObject* callable,
   bool is_ours = false;
   if (name == "update_items") {
     is_ours = UpdatesDict(args.first(num_positional));
+  } else if (name == "pad") {
+    is_ours = PadsTensors(args, num_keywords);
   } else if (name == "as_list") {
     constexpr int64_t kMaxNumbers = 64;
     is_ours = args.size() == 1 && IsTensor(args[0]) && IsPlainTensor(args[0]) &&
