@@ -21,8 +21,8 @@ from mica import _mica
 
 # As they are before the program replaces any.
 _enumerate, _isinstance, _len, _print = enumerate, isinstance, len, print
-_dict, _int, _max, _min, _str, _sum = dict, int, max, min, str, sum
-_tuple, _type = tuple, type
+_dict, _int, _list, _max, _min = dict, int, list, max, min
+_repr, _str, _sum, _tuple, _type = repr, str, sum, tuple, type
 _float, _iter, _isfinite = float, iter, math.isfinite
 _empty, _range = torch.empty, range
 _Tensor = torch.Tensor
@@ -37,6 +37,38 @@ _TEXTS = (str, bytes, bytearray)
 _LIMIT = 2**53 - 1
 _ADDS_EXACTLY = sys.version_info >= (3, 12)
 _HANDED_ON = (str, bytes, bool, int, float, complex, type(None))
+
+
+def text_of(value: Any, /, *within: Any) -> str:
+    """`repr(value)`, of a list, tuple or dict, by the texts of its items.
+
+    Args:
+      value: The container, or an item of one.
+      *within: The containers that it is in: one that holds itself has dots.
+    """
+    kind = _type(value)
+    if kind is not _dict and kind is not _list and kind is not _tuple:
+        return _repr(value)
+    for outer in within:
+        if outer is value:
+            return (
+                "{...}"
+                if kind is _dict
+                else "[...]"
+                if kind is _list
+                else "(...)"
+            )
+    around = (*within, value)
+    if kind is _dict:
+        texts = [
+            text_of(key, *around) + ": " + text_of(item, *around)
+            for key, item in value.items()
+        ]
+        return "{" + ", ".join(texts) + "}"
+    texts = [text_of(item, *around) for item in value]
+    if kind is _list:
+        return "[" + ", ".join(texts) + "]"
+    return "(" + ", ".join(texts) + (",)" if _len(texts) == 1 else ")")
 
 
 def print_texts(
@@ -58,7 +90,10 @@ def print_texts(
     last = _len(values) - 1
     for i, value in _enumerate(values):
         shown = value
-        if _type(value) not in _PRINTED and not _isinstance(value, _Tensor):
+        kind = _type(value)
+        if kind is _dict or kind is _list or kind is _tuple:
+            shown = text_of(value)
+        elif kind not in _PRINTED and not _isinstance(value, _Tensor):
             shown = _str(value)
         if i < last:
             # Each before the next makes its text.

@@ -44,6 +44,9 @@ class BuiltinCalls final : public WatchPart {
 
   void Call(PyObject* callable, absl::Span<PyObject* const> args,
             PyObject* keyword_names);
+  // Whether it is a list, tuple or dict that holds numbers that are followed:
+  // its text is made item by item.
+  bool TellsNumbers(PyObject* container) const;
 
  private:
   struct BuiltinCall {

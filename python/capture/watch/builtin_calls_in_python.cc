@@ -28,6 +28,7 @@ const absl::flat_hash_map<PyObject*, absl::string_view>& Functions() {
           {ResolveName("builtins.str.join").release(), "join_texts"},
           {ResolveName("torch.Tensor.tolist").release(), "as_list"},
           {ResolveName("torch._C._nn.pad_sequence").release(), "pad"},
+          {ResolveName("builtins.repr").release(), "text_of"},
           {ResolveName("builtins.dict.update").release(), "update_items"}};
   return functions;
 }
@@ -64,6 +65,19 @@ bool AddsFloats(PyObject* items) {
 
 }  // namespace
 
+bool BuiltinCalls::TellsNumbers(PyObject* container) const {
+  if (PyList_CheckExact(container) || PyTuple_CheckExact(container)) {
+    return values_.HasKnown(container);
+  }
+  if (!PyDict_CheckExact(container) || values_.empty()) return false;
+  Py_ssize_t position = 0;
+  PyObject *key = nullptr, *value = nullptr;
+  while (PyDict_Next(container, &position, &key, &value)) {
+    if (values_.HasKnown(value)) return true;
+  }
+  return false;
+}
+
 bool BuiltinCalls::CallInPython(PyObject* callable,
                                 absl::Span<PyObject* const> args,
                                 PyObject* keyword_names) {
@@ -83,6 +97,8 @@ bool BuiltinCalls::CallInPython(PyObject* callable,
     is_ours = args.size() == 1 && IsTensor(args[0]) && IsPlainTensor(args[0]) &&
               HasMemory(args[0]) && NumElements(args[0]) > 0 &&
               NumElements(args[0]) <= kMaxNumbers;
+  } else if (name == "text_of") {
+    is_ours = args.size() == 1 && TellsNumbers(args[0]);
   } else if (name == "join_texts") {
     is_ours = args.size() == 2 && RunsForItems(args[1]);
   } else if (num_positional == 1 || (is_sum && num_positional == 2)) {

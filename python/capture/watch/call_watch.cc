@@ -92,6 +92,12 @@ void CallWatch::Call(PyObject* callable, absl::Span<PyObject* const> args,
       step_.in_place_of_call = FunctionInPython(is_list ? "listed" : "tupled");
       if (step_.in_place_of_call) return;
     }
+    const bool is_text =
+        callable == reinterpret_cast<PyObject*>(&PyUnicode_Type);
+    if (is_text && args.size() == 1 && parts_.builtins.TellsNumbers(args[0])) {
+      step_.in_place_of_call = FunctionInPython("text_of");
+      if (step_.in_place_of_call) return;
+    }
     return CallType(AsType(callable), others);
   }
   if (IsScriptFunctionType(type)) return CallScript(callable, args);

@@ -42,6 +42,14 @@ void HostCallWatch::Print(PyObject* print, absl::Span<PyObject* const> args,
                           (IsTensor(arg) && IsPlainTensor(arg)) ||
                           arg == sink.target.get() ||
                           (IsOld(arg) && !PlainContainers(arg).empty());
+    // What it holds is told when it is printed.
+    const bool is_container = PyList_CheckExact(arg) ||
+                              PyDict_CheckExact(arg) || PyTuple_CheckExact(arg);
+    if (takes_keywords && is_container &&
+        (!is_shown || (PyTuple_CheckExact(arg) && values_.HasKnown(arg)))) {
+      makes_own_text = true;
+      continue;
+    }
     if (is_shown) continue;
     if (takes_keywords && HandsOnString(arg)) {
       makes_own_text = true;
