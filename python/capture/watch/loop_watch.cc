@@ -29,6 +29,11 @@ void LoopWatch::EndStep(PyObject** top) {
   if (turned_ != nullptr && given != nullptr && given != turned_ &&
       (PyList_CheckExact(given) || PyTuple_CheckExact(given))) {
     AddSized(given, grew_[turned_]);
+    if (const auto again = grew_again_.find(turned_);
+        again != grew_again_.end()) {
+      const std::vector<int> loops = again->second;
+      for (const int loop : loops) AddSized(given, loop);
+    }
   }
   if (repeats_ >= 0) {
     if (given == nullptr || !PyList_CheckExact(given)) {

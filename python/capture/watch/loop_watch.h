@@ -195,6 +195,8 @@ class LoopWatch final : public WatchPart {
   absl::flat_hash_set<PyObject*> own_iterators_;
   GrownLists grown_;                          // In the loop that goes.
   absl::flat_hash_map<PyObject*, int> grew_;  // In which loop. Kept alive.
+  // In which others, later.
+  absl::flat_hash_map<PyObject*, std::vector<int>> grew_again_;
   // Lists that a number repeats. Kept alive.
   absl::flat_hash_map<PyObject*, HostValues::Id> repeated_;
   HostValues::Id repeats_ = -1;  // Of the step at hand.

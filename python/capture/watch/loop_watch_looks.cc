@@ -172,6 +172,9 @@ void LoopWatch::LookAtOne(PyObject* object) {
   if (repeated != repeated_.end()) values_.PinSize(repeated->second);
   const auto it = grew_.find(object);
   if (it != grew_.end()) loops_[it->second].is_followed = false;
+  if (const auto again = grew_again_.find(object); again != grew_again_.end()) {
+    for (const int loop : again->second) loops_[loop].is_followed = false;
+  }
   const auto part = parts_.find(object);
   if (part != parts_.end()) fixed_parts_.insert(part->second);
 }

@@ -143,8 +143,12 @@ void LoopWatch::NoteParts(PyObject* given) {
 }
 
 void LoopWatch::AddSized(PyObject* container, int loop) {
-  if (grew_.try_emplace(container, loop).second) {
+  const auto [it, is_new] = grew_.try_emplace(container, loop);
+  if (is_new) {
     pins_.push_back(PyRef::Share(container));
+  } else if (it->second != loop) {
+    std::vector<int>& again = grew_again_[container];
+    if (again.empty() || again.back() != loop) again.push_back(loop);
   }
 }
 
