@@ -312,6 +312,7 @@ void Record::SetUp(const CaptureOptions& options, Observation& run) const {
   StateWatch& watch = run.watch;
   AddRoots(run, callable_.get(), inputs_);
   run.follows_numbers = options.follow_numbers;
+  run.watch.values().SetExact(options.graph.exact);
   run.follows_places = !options.make_runner;
   if (options.follow_sizes) run.FollowSizes();
   if (!options.keep_data_sizes) run.recorder.RefuseSizesOfData();

@@ -99,6 +99,10 @@ struct TextRecipe {
 // same whole numbers. Single-thread.
 class HostValues {
  public:
+  // Whether results are to be eager's bits: what numpy computes by functions of
+  // its own isn't followed then.
+  void SetExact(bool is_exact) { is_exact_ = is_exact; }
+
   // Index in the list that Finish() gives; -1 for a number not known.
   using Id = int32_t;
   Id Find(PyObject* object) const {
@@ -354,6 +358,7 @@ class HostValues {
   std::vector<Comparison> comparisons_;
   std::vector<Comparison> size_comparisons_;
   bool has_sizes_ = false;
+  bool is_exact_ = false;
   int32_t num_sizes_ = 0;
   std::vector<Id> given_sizes_;
   bool notes_size_uses_ = false;

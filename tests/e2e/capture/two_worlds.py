@@ -32,14 +32,18 @@ def call(seed: int) -> Step:
     return lambda _, program: program(drawn(seed))
 
 
-def check(make: Callable[[], Any], *steps: Callable[[Any, Any], Any]) -> int:
+def check(
+    make: Callable[[], Any],
+    *steps: Callable[[Any, Any], Any],
+    exact: bool = True,
+) -> int:
     """Takes steps in an eager and in a compiled world; returns the hits.
 
     `make` gives a namespace with a `program`; a step gets it and the callable,
-    and returns what is compared.
+    and returns what is compared. `exact` is compile's.
     """
     eager, served = make(), make()
-    compiled = mica.compile(served.program, exact=True)
+    compiled = mica.compile(served.program, exact=exact)
     for number, step in enumerate(steps):
         state = random.getstate()
         want = step(eager, eager.program)
