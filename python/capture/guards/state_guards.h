@@ -79,9 +79,8 @@ class StateGuards {
   // Whether all items of it have been noted, or all keys.
   bool HasDict(PyObject* dict) const;
   bool HasKeys(PyObject* dict) const;
-  // list, set, frozenset and collections.deque: all items.
+  // list, set, frozenset and collections.deque: all items; that it has none.
   void AddItems(PyObject* container, const GuardNote& note);
-  // As that, of a container that held nothing.
   void AddNoItems(PyObject* container, const GuardNote& note);
   // Its class, and which dict holds its attributes.
   void AddInstance(PyObject* instance, const GuardNote& note);

@@ -92,12 +92,7 @@ void CallWatch::Call(PyObject* callable, absl::Span<PyObject* const> args,
       step_.in_place_of_call = FunctionInPython(is_list ? "listed" : "tupled");
       if (step_.in_place_of_call) return;
     }
-    const bool is_text =
-        callable == reinterpret_cast<PyObject*>(&PyUnicode_Type);
-    if (is_text && args.size() == 1 && parts_.builtins.TellsNumbers(args[0])) {
-      step_.in_place_of_call = FunctionInPython("text_of");
-      if (step_.in_place_of_call) return;
-    }
+    if (MakesTextInPython(callable, args)) return;
     return CallType(AsType(callable), others);
   }
   if (IsScriptFunctionType(type)) return CallScript(callable, args);
@@ -108,6 +103,16 @@ void CallWatch::Call(PyObject* callable, absl::Span<PyObject* const> args,
     return CallPureObject(callable, args, keyword_names);
   }
   CallInstance(callable, args, keyword_names);
+}
+
+bool CallWatch::MakesTextInPython(PyObject* callable,
+                                  absl::Span<PyObject* const> args) {
+  if (callable != reinterpret_cast<PyObject*>(&PyUnicode_Type) ||
+      args.size() != 1 || !parts_.builtins.TellsNumbers(args[0])) {
+    return false;
+  }
+  step_.in_place_of_call = FunctionInPython("text_of");
+  return static_cast<bool>(step_.in_place_of_call);
 }
 
 void CallWatch::CallInstance(PyObject* callable,

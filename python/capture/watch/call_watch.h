@@ -70,6 +70,9 @@ class CallWatch final : public WatchPart {
   // A function of TorchScript.
   void CallScript(PyObject* function, absl::Span<PyObject* const> args);
   // By its class's __call__, if that is Python code.
+  // str() of a container that holds followed numbers, which Python code is
+  // called for instead.
+  bool MakesTextInPython(PyObject* callable, absl::Span<PyObject* const> args);
   void CallInstance(PyObject* callable, absl::Span<PyObject* const> args,
                     PyObject* keyword_names);
 

@@ -162,6 +162,7 @@ class LoopWatch final : public WatchPart {
   void FindFilled(absl::Span<PyObject* const> operands);
   void LookAtOne(PyObject* object);
   void LookAtIterator(PyObject* iterator);
+  void PinRepeats(absl::Span<PyObject* const> lists);
   // What an iterator over lists that grew, and over parts, goes through.
   std::optional<Span> SpanOf(PyObject* iterator);
   std::optional<Span> SpanOfContainer(PyObject* container);

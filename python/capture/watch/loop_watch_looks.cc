@@ -261,6 +261,14 @@ void LoopWatch::LookAtIterator(PyObject* iterator) {
   }
 }
 
+// How often a list has a tensor may be the same at other sizes by chance.
+void LoopWatch::PinRepeats(absl::Span<PyObject* const> lists) {
+  for (PyObject* list : lists) {
+    const auto repeated = repeated_.find(list);
+    if (repeated != repeated_.end()) values_.MarkExactId(repeated->second);
+  }
+}
+
 void LoopWatch::Call(PyObject* callable, absl::Span<PyObject* const> args) {
   if (!is_on_ || callable == nullptr) return;
   if (PyMethod_Check(callable)) {
@@ -270,14 +278,7 @@ void LoopWatch::Call(PyObject* callable, absl::Span<PyObject* const> args) {
   }
   if (is_in_round() && MayDiffer(callable)) Stop();
   if (PyFunction_Check(callable)) return;
-  if (JoinsTensors(callable)) {
-    // How often a list has a tensor may be the same at other sizes by chance.
-    for (PyObject* arg : args) {
-      const auto repeated = repeated_.find(arg);
-      if (repeated != repeated_.end()) values_.MarkExactId(repeated->second);
-    }
-    return;
-  }
+  if (JoinsTensors(callable)) return PinRepeats(args);
   if (MakesIterator(callable, args)) {
     for (PyObject* arg : args) {
       if (!IsSized(arg)) LookAtIterator(arg);
