@@ -62,19 +62,23 @@ def total(items: _Items, added: _Added) -> Any:
     return _sum(kept) if kept or not added[1] else 0.0
 
 
-def total_so_far(items: _Items, added: _Added) -> Any:
-    """The same, without what was lost in rounding."""
+def _parts(items: _Items, added: _Added) -> tuple[float, float] | None:
+    """The same, and apart from it what was lost in rounding."""
     kept = _kept(items, added[0])
-    parts = None if kept is None else _sum_parts(kept)
-    if parts is None:
+    if kept is None:
         return None
-    return parts[0] if kept or not added[1] else 0.0
+    return _sum_parts(kept) if kept or not added[1] else (0.0, 0.0)
+
+
+def total_so_far(items: _Items, added: _Added) -> Any:
+    """The first of them; None if not all are numbers."""
+    parts = _parts(items, added)
+    return None if parts is None else parts[0]
 
 
 def lost_so_far(items: _Items, added: _Added) -> Any:
-    """That, a float; None if not all are numbers."""
-    kept = _kept(items, added[0])
-    parts = None if kept is None else _sum_parts(kept)
+    """The second of them; None if not all are numbers."""
+    parts = _parts(items, added)
     return None if parts is None else parts[1]
 
 

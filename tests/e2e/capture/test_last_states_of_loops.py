@@ -28,24 +28,22 @@ class _Gru(nn.Module):
         h, states = x.new_zeros(x.shape[1:]), []
         for row in x:
             h = self.cell(row, h)
-            states.append(h)
+            states.append(self.kept(h))
         return self.joined(states), h
+
+    def kept(self, h: torch.Tensor) -> torch.Tensor:
+        return h
 
     def joined(self, states: list[torch.Tensor]) -> torch.Tensor:
         return torch.stack(states)
 
 
-class _Concatenated(nn.Module):
-    def __init__(self) -> None:
-        super().__init__()
-        self.cell = nn.GRUCell(8, 8, dtype=torch.float64)
+class _Concatenated(_Gru):
+    def kept(self, h: torch.Tensor) -> torch.Tensor:
+        return h.unsqueeze(1)
 
-    def forward(self, x: torch.Tensor) -> Any:
-        h, states = x.new_zeros(x.shape[1:]), []
-        for row in x:
-            h = self.cell(row, h)
-            states.append(h.unsqueeze(1))
-        return torch.cat(states, 1), h
+    def joined(self, states: list[torch.Tensor]) -> torch.Tensor:
+        return torch.cat(states, 1)
 
 
 class _Read(_Gru):
