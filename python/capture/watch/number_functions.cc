@@ -182,19 +182,7 @@ bool NumberFunctions::FindExtreme(const HostOp* op,
            (values_.Find(arg) < 0 || values_.IsTemporary(arg));
   };
   if (!absl::c_all_of(args, may_vary)) return false;
-  PyRef best = PyRef::Share(args[0]);
-  for (PyObject* arg : args.subspan(1, args.size() - 2)) {
-    double number = 0;
-    op->compute(*NumberOf(best.get()), *NumberOf(arg), &number);
-    if (!Fold(op, arg, PyRef::Steal(PyFloat_FromDouble(number)), &best)) {
-      return false;
-    }
-  }
-  if (values_.Find(best.get()) < 0 && values_.Find(args.back()) < 0) {
-    return false;
-  }
-  numbers_.Compute(op, {best.get(), args.back()});
-  return true;
+  return FoldExtreme(op, args);
 }
 
 bool NumberFunctions::FindWholeExtreme(const HostOp* op,
@@ -205,12 +193,17 @@ bool NumberFunctions::FindWholeExtreme(const HostOp* op,
            (values_.Find(arg) >= 0 || SharedInt(arg).get() == arg);
   };
   if (!absl::c_all_of(args, may_vary)) return false;
+  return FoldExtreme(op, args);
+}
+
+bool NumberFunctions::FoldExtreme(const HostOp* op,
+                                  absl::Span<PyObject* const> args) {
   PyRef best = PyRef::Share(args[0]);
   for (PyObject* arg : args.subspan(1, args.size() - 2)) {
     double number = 0;
     if (op->compute(*NumberOf(best.get()), *NumberOf(arg), &number) !=
             nullptr ||
-        !Fold(op, arg, PyRef::Steal(PyLong_FromDouble(number)), &best)) {
+        !Fold(op, arg, MakeNumber(Py_TYPE(arg), number), &best)) {
       return false;
     }
   }

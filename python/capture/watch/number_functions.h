@@ -63,6 +63,8 @@ class NumberFunctions final : public WatchPart {
   // Of math.isnan() and its like.
   bool AskForKind(const std::string& function,
                   absl::Span<PyObject* const> args);
+  // The largest or smallest, of numbers of one type that all may vary.
+  bool FoldExtreme(const HostOp* op, absl::Span<PyObject* const> args);
   // `total` becomes `result`, which is `op` of it and `number`, in an object of
   // its own. False if it is no number that can be followed.
   bool Fold(const HostOp* op, PyObject* number, const PyRef& result,
