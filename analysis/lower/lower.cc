@@ -10,7 +10,7 @@
 #include "absl/strings/str_cat.h"
 #include "analysis/lower/fixed_values.h"
 #include "analysis/lower/lowering.h"
-#include "analysis/lower/raising_numbers.h"
+#include "analysis/lower/raising_ops.h"
 #include "analysis/passes/dead_ops.h"
 #include "framework/base/status.h"
 #include "framework/trace/recorder.h"
@@ -147,18 +147,35 @@ absl::StatusOr<LoweredResult> Lowering::LowerResult(
 }
 
 // What Python computed it computed whether or not the result is used.
-absl::StatusOr<bool> Lowering::LowerRaisingNumbers() {
-  bool may_raise = false;
+absl::Status Lowering::LowerRaisingNumbers() {
   for (size_t i = 0; i < tape_.host_values.size(); ++i) {
     const TapeHostValue& number = tape_.host_values[i];
     if (number.kind != TapeHostValue::Kind::kOp || number.is_constant ||
         !MayRaise(number.op)) {
       continue;
     }
-    may_raise = true;
     MICA_RETURN_IF_ERROR(LowerHostValue(static_cast<int32_t>(i)).status());
   }
-  return may_raise;
+  return absl::OkStatus();
+}
+
+absl::Status Lowering::KeepRaising(Program* program,
+                                   std::vector<ValueId>* outputs,
+                                   LoweredTape* lowered) const {
+  std::vector<ValueId> tensors;
+  for (const ValueId id : UnusedThatMayRaise(*program)) {
+    if (!program->type(id).is_scalar) {
+      tensors.push_back(id);
+      continue;
+    }
+    lowered->host_results.push_back(static_cast<int32_t>(outputs->size()));
+    outputs->push_back(id);
+  }
+  if (tensors.empty()) return absl::OkStatus();
+  MICA_ASSIGN_OR_RETURN(*program,
+                        WithKept(*program, *outputs, tensors, registry_));
+  outputs->assign(program->outputs().begin(), program->outputs().end());
+  return absl::OkStatus();
 }
 
 absl::StatusOr<LoweredTape> Lowering::Finish() {
@@ -185,14 +202,9 @@ absl::StatusOr<LoweredTape> Lowering::Finish() {
     outputs.push_back(std::get<ValueRef>(number).id);
   }
   MICA_RETURN_IF_ERROR(memory_.AddUpdates());
-  MICA_ASSIGN_OR_RETURN(const bool may_raise, LowerRaisingNumbers());
+  MICA_RETURN_IF_ERROR(LowerRaisingNumbers());
   MICA_ASSIGN_OR_RETURN(Program program, builder_.Build(outputs));
-  if (may_raise) {
-    for (const ValueId number : UnusedThatMayRaise(program)) {
-      lowered.host_results.push_back(static_cast<int32_t>(outputs.size()));
-      outputs.push_back(number);
-    }
-  }
+  MICA_RETURN_IF_ERROR(KeepRaising(&program, &outputs, &lowered));
   DropProvenReads(program, &outputs, &lowered);
   MICA_ASSIGN_OR_RETURN(lowered.program,
                         WithOutputs(program, outputs, registry_));

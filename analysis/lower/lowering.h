@@ -85,8 +85,12 @@ class Lowering {
   absl::StatusOr<ValueId> NumberRead(int32_t call, int32_t output) const;
   // A float64 scalar, or a constant number.
   absl::StatusOr<Argument> LowerHostValue(int32_t id);
-  // Lowers those whose making may raise; true if there are any.
-  absl::StatusOr<bool> LowerRaisingNumbers();
+  // Lowers those whose making may raise.
+  absl::Status LowerRaisingNumbers();
+  // What may raise and nothing reads stays: numbers as outputs, which are host
+  // results, ops by mica.keep.
+  absl::Status KeepRaising(Program* program, std::vector<ValueId>* outputs,
+                           LoweredTape* lowered) const;
   absl::StatusOr<ValueId> AddOneResult(absl::string_view op,
                                        Arguments arguments, TensorType type) {
     return mica::AddOneResult(builder_, op, std::move(arguments),

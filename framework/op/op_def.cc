@@ -221,6 +221,11 @@ OpDef& OpDef::Effect() {
   return *this;
 }
 
+OpDef& OpDef::RaisesByValues() {
+  raises_by_values_ = true;
+  return *this;
+}
+
 OpDef& OpDef::Label(absl::string_view param) {
   label_param_ = FindParam(param);
   CHECK_GE(label_param_, 0) << name() << " has no parameter " << param;

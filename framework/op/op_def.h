@@ -125,6 +125,9 @@ class OpDef {
   // Draws random numbers or acts on the world: kept in program order, never
   // dropped, merged or run twice.
   OpDef& Effect();
+  // Some values of its operands are an error: an index out of range, a whole
+  // number divided by 0. A call is run though nothing reads what it gives.
+  OpDef& RaisesByValues();
 
   // What is given for this parameter is a label: no kernel, no type and no pass
   // reads it, and Programs that differ in it alone have one Plan.
@@ -146,6 +149,7 @@ class OpDef {
   bool is_elementwise() const { return is_elementwise_; }
   bool is_contraction() const { return is_contraction_; }
   bool has_effect() const { return has_effect_; }
+  bool raises_by_values() const { return raises_by_values_; }
   bool is_opaque() const { return is_opaque_; }
   bool is_bounded() const { return is_bounded_; }
   // The number of the parameter that is a label; -1 if none is.
@@ -173,6 +177,7 @@ class OpDef {
   bool is_elementwise_ = false;
   bool is_contraction_ = false;
   bool has_effect_ = false;
+  bool raises_by_values_ = false;
   bool is_opaque_ = false;
   bool is_bounded_ = false;
   int label_param_ = -1;

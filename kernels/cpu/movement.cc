@@ -302,6 +302,12 @@ Verdict PrepareRange(const KernelRequest& request, int first, int step) {
   return prepared;
 }
 
+bool LaunchKeep(const void*, void* const*, LaunchContext&) { return true; }
+
+Verdict PrepareKeep(const KernelRequest&) {
+  return Prepared{.launch = LaunchKeep, .never_fails = true};
+}
+
 PrepareFn FillOf(int number) {
   return [number](const KernelRequest& request) {
     return PrepareFill(request, number);
@@ -319,6 +325,7 @@ void RegisterMovement(KernelRegistry& registry) {
   add("aten._to_copy", "cpu.copy", PrepareCopy);
   add("aten.clone", "cpu.copy", PrepareCopy);
   add("mica.send", "cpu.copy", PrepareCopy);
+  add("mica.keep", "cpu.keep", PrepareKeep);
   // A whole number is its own floor.
   for (absl::string_view op : {"floor", "ceil", "trunc", "round"}) {
     registry.Add(

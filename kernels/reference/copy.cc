@@ -227,6 +227,9 @@ Verdict PreparePad(const KernelRequest& request) {
 }  // namespace
 
 void RegisterReferenceCopies(KernelRegistry& registry) {
+  AddReference(registry, "mica.keep", [](const KernelRequest&) {
+    return RunBody([](void* const*, LaunchContext&) { return true; });
+  });
   AddReference(registry, "aten.cat", PrepareCat);
   AddReference(registry, "aten.stack", PrepareStack);
   AddReference(registry, "aten.repeat", PrepareRepeat);

@@ -87,40 +87,52 @@ void RegisterProducts(OpRegistry& registry) {
                    .Doc("self / other, rounded down (floor), to zero (trunc) "
                         "or not.")
                    .Infer(DivWithMode())
-                   .Elementwise());
+                   .Elementwise()
+                   .RaisesByValues());
   registry.Add(OpDef("aten::div.Scalar_mode(Tensor self, Scalar other, *, str? "
                      "rounding_mode) -> Tensor")
                    .Doc("self / other, rounded down (floor), to zero (trunc) "
                         "or not.")
                    .Infer(DivWithMode())
-                   .Elementwise());
-  registry.Add(PointwiseOp(
-      "aten::floor_divide(Tensor self, Tensor other) -> Tensor",
-      "self / other, rounded down; an integer 0 as divisor is an error.",
-      product));
-  registry.Add(PointwiseOp(
-      "aten::floor_divide.Scalar(Tensor self, Scalar other) -> Tensor",
-      "self / other, rounded down; an integer 0 as divisor is an error.",
-      product));
+                   .Elementwise()
+                   .RaisesByValues());
+  registry.Add(
+      PointwiseOp(
+          "aten::floor_divide(Tensor self, Tensor other) -> Tensor",
+          "self / other, rounded down; an integer 0 as divisor is an error.",
+          product)
+          .RaisesByValues());
+  registry.Add(
+      PointwiseOp(
+          "aten::floor_divide.Scalar(Tensor self, Scalar other) -> Tensor",
+          "self / other, rounded down; an integer 0 as divisor is an error.",
+          product)
+          .RaisesByValues());
 }
 
 void RegisterRemainders(OpRegistry& registry) {
   const PointwiseRule rule = {.operands = {0, 1}};
   registry.Add(
       PointwiseOp("aten::remainder.Tensor(Tensor self, Tensor other) -> Tensor",
-                  "self modulo other, with the sign of other.", rule));
+                  "self modulo other, with the sign of other.", rule)
+          .RaisesByValues());
   registry.Add(
       PointwiseOp("aten::remainder.Scalar(Tensor self, Scalar other) -> Tensor",
-                  "self modulo other, with the sign of other.", rule));
-  registry.Add(PointwiseOp(
-      "aten::remainder.Scalar_Tensor(Scalar self, Tensor other) -> Tensor",
-      "self modulo other, with the sign of other.", rule));
+                  "self modulo other, with the sign of other.", rule)
+          .RaisesByValues());
+  registry.Add(
+      PointwiseOp(
+          "aten::remainder.Scalar_Tensor(Scalar self, Tensor other) -> Tensor",
+          "self modulo other, with the sign of other.", rule)
+          .RaisesByValues());
   registry.Add(
       PointwiseOp("aten::fmod.Tensor(Tensor self, Tensor other) -> Tensor",
-                  "self modulo other, with the sign of self.", rule));
+                  "self modulo other, with the sign of self.", rule)
+          .RaisesByValues());
   registry.Add(
       PointwiseOp("aten::fmod.Scalar(Tensor self, Scalar other) -> Tensor",
-                  "self modulo other, with the sign of self.", rule));
+                  "self modulo other, with the sign of self.", rule)
+          .RaisesByValues());
 }
 
 void RegisterPowers(OpRegistry& registry) {

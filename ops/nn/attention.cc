@@ -121,7 +121,8 @@ void RegisterAttentionOps(OpRegistry& registry) {
             "padding_idx=-1, bool scale_grad_by_freq=False, bool sparse=False) "
             "-> Tensor")
           .Doc("Rows of weight, one for each index.")
-          .Infer(InferEmbedding));
+          .Infer(InferEmbedding)
+          .RaisesByValues());
 }
 
 }  // namespace mica

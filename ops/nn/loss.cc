@@ -83,7 +83,8 @@ void RegisterLossOps(OpRegistry& registry) {
       OpDef("aten::binary_cross_entropy(Tensor self, Tensor target, Tensor? "
             "weight=None, int reduction=1) -> Tensor")
           .Doc("-(t·log(p) + (1-t)·log(1-p)), logarithms at least -100.")
-          .Infer(PairLoss(3)));
+          .Infer(PairLoss(3))
+          .RaisesByValues());
   registry.Add(
       OpDef("aten::binary_cross_entropy_with_logits(Tensor self, Tensor "
             "target, Tensor? weight=None, Tensor? pos_weight=None, int "
@@ -96,7 +97,8 @@ void RegisterLossOps(OpRegistry& registry) {
             "Tensor total_weight)")
           .Doc("-self[i, target[i]] times its class's weight; targets equal to "
                "ignore_index count nothing.")
-          .Infer(InferNll));
+          .Infer(InferNll)
+          .RaisesByValues());
 }
 
 }  // namespace mica

@@ -108,7 +108,8 @@ void RegisterLossBackwardOps(OpRegistry& registry) {
             "weight, int reduction, SymInt ignore_index) -> (Tensor output, "
             "Tensor total_weight)")
           .Doc("nll_loss_forward of each pixel.")
-          .Infer(InferNll2d));
+          .Infer(InferNll2d)
+          .RaisesByValues());
   registry.Add(
       OpDef("aten::nll_loss2d_backward(Tensor grad_output, Tensor self, Tensor "
             "target, Tensor? weight, int reduction, SymInt ignore_index, "

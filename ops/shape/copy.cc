@@ -107,6 +107,10 @@ void RegisterReorders(OpRegistry& registry) {
                    .Infer(InferPad));
 }
 
+absl::StatusOr<TensorTypes> InferNothing(const OpCall&) {
+  return TensorTypes();
+}
+
 absl::StatusOr<TensorTypes> InferSend(const OpCall& call) {
   if (call.Type(0).is_scalar) return call.Wants("a tensor");
   return TensorTypes{FreshTensor(call.Type(0).dtype, call.Type(0).dims)};
@@ -153,6 +157,10 @@ void RegisterCopyOps(OpRegistry& registry) {
                    .Doc("x as a message to a device of a Schedule.")
                    .Label("device")
                    .Infer(InferSend));
+  registry.Add(OpDef("mica::keep(Tensor self) -> ()")
+                   .Doc("Has self made though nothing else reads it.")
+                   .Infer(InferNothing)
+                   .Effect());
   RegisterReorders(registry);
 }
 

@@ -51,7 +51,8 @@ void RegisterIndexOps(OpRegistry& registry) {
   registry.Add(
       OpDef("aten::index.Tensor(Tensor self, Tensor?[] indices) -> Tensor")
           .Doc(kDoc)
-          .Infer(InferIndex));
+          .Infer(InferIndex)
+          .RaisesByValues());
   registry.Add(OpDef("aten::_unsafe_index.Tensor(Tensor self, Tensor?[] "
                      "indices) -> Tensor")
                    .Doc(kDoc)
@@ -59,15 +60,18 @@ void RegisterIndexOps(OpRegistry& registry) {
   registry.Add(OpDef("aten::index_select(Tensor self, int dim, Tensor index) "
                      "-> Tensor")
                    .Doc("The parts of axis dim that index lists.")
-                   .Infer(InferIndexSelect));
+                   .Infer(InferIndexSelect)
+                   .RaisesByValues());
   registry.Add(OpDef("aten::gather(Tensor self, int dim, Tensor index, *, bool "
                      "sparse_grad=False) -> Tensor")
                    .Doc("self with the index on axis dim replaced by index's "
                         "element, at each place of index.")
-                   .Infer(InferGather));
+                   .Infer(InferGather)
+                   .RaisesByValues());
   registry.Add(OpDef("aten::take(Tensor self, Tensor index) -> Tensor")
                    .Doc("Elements by their row-major number.")
-                   .Infer(InferTake));
+                   .Infer(InferTake)
+                   .RaisesByValues());
 }
 
 }  // namespace mica

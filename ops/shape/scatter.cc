@@ -256,37 +256,44 @@ void RegisterScatterOps(OpRegistry& registry) {
                    .Doc("self with each element of src written where its index "
                         "on axis dim is index's element.")
                    .Infer(InferScatter)
-                   .WritesPart(Elements()));
+                   .WritesPart(Elements())
+                   .RaisesByValues());
   registry.Add(OpDef("aten::scatter.value(Tensor self, int dim, Tensor index, "
                      "Scalar value) -> Tensor")
                    .Doc("As scatter.src with one number.")
                    .Infer(InferScatterValue)
-                   .WritesPart(Elements()));
+                   .WritesPart(Elements())
+                   .RaisesByValues());
   registry.Add(OpDef("aten::scatter_add(Tensor self, int dim, Tensor index, "
                      "Tensor src) -> Tensor")
                    .Doc("As scatter.src, but added.")
                    .Infer(InferScatter)
-                   .WritesPart(Elements()));
+                   .WritesPart(Elements())
+                   .RaisesByValues());
   registry.Add(
       OpDef("aten::scatter_reduce.two(Tensor self, int dim, Tensor index, "
             "Tensor src, str reduce, *, bool include_self=True) -> Tensor")
           .Doc("As scatter.src, but combined by sum, prod, mean, amax or amin.")
           .Infer(InferScatterReduce)
-          .WritesPart(Elements()));
+          .WritesPart(Elements())
+          .RaisesByValues());
   registry.Add(OpDef("aten::index_add(Tensor self, int dim, Tensor index, "
                      "Tensor source, *, Scalar alpha=1) -> Tensor")
                    .Doc("alpha times the slices of source added at index.")
                    .Infer(InferIndexWrite)
-                   .WritesPart(Slices()));
+                   .WritesPart(Slices())
+                   .RaisesByValues());
   registry.Add(OpDef("aten::index_copy(Tensor self, int dim, Tensor index, "
                      "Tensor source) -> Tensor")
                    .Doc("self with the slices at index replaced by source's.")
                    .Infer(InferIndexWrite)
-                   .WritesPart(Slices()));
+                   .WritesPart(Slices())
+                   .RaisesByValues());
   registry.Add(OpDef("aten::index_fill.int_Scalar(Tensor self, int dim, Tensor "
                      "index, Scalar value) -> Tensor")
                    .Doc("self with the slices at index filled.")
-                   .Infer(InferIndexFill));
+                   .Infer(InferIndexFill)
+                   .RaisesByValues());
   registry.Add(OpDef("aten::index_put(Tensor self, Tensor?[] indices, Tensor "
                      "values, bool accumulate=False) -> Tensor")
                    .Doc("self with self[indices] replaced by, or increased by, "
@@ -295,7 +302,8 @@ void RegisterScatterOps(OpRegistry& registry) {
                    .WritesPart({.reader = "aten.index.Tensor",
                                 .reader_params = {0, 1},
                                 .writer = "aten.index_put",
-                                .writer_params = {0, 1, PartWrite::kPart}}));
+                                .writer_params = {0, 1, PartWrite::kPart}})
+                   .RaisesByValues());
   RegisterWindowWrites(registry);
 }
 

@@ -629,6 +629,23 @@ def test_results_as_large_as_they_may_be(sizes: tuple[int, ...]) -> None:
     run_bounded(call, chosen, rows, x=x, m=x > 0.5)
 
 
+def test_keep() -> None:
+    program = _mica.Program.parse(
+        "program @kept(%x: f32[3,2], %i: i64[2]) {\n"
+        "  %a = aten.index_select(%x, 0, %i) : f32[2,2]\n"
+        "  mica.keep(%a)\n"
+        "  %y = aten.neg(%x) : f32[3,2]\n  return %y\n}\n"
+    )
+    x = torch.randn(3, 2)
+    for make in agreement.EXECUTORS.values():
+        executor = make()
+        good = {"x": x, "i": torch.tensor([2, 0])}
+        (y,) = executor.run(program, good, {}, [])
+        assert torch.equal(y, -x)
+        with pytest.raises(ValueError, match="out of range"):
+            executor.run(program, {"x": x, "i": torch.tensor([3, 0])}, {}, [])
+
+
 # Ops with a test above.
 TESTED = {
     "mica.adam_step",
@@ -657,6 +674,7 @@ TESTED = {
     "mica.int_round",
     "mica.int_sub",
     "mica.int_trunc",
+    "mica.keep",
     "mica.linear",
     "mica.lstm_layer",
     "mica.lstm_layer_backward",

@@ -196,6 +196,8 @@ class Builder:
         name = op["op"]
         if op["num_bodies"]:
             results = None
+        elif name == "mica.keep":  # Nothing is left out of a graph.
+            results = []
         elif name in SCALAR_OPS:
             results = [self._call(SCALAR_OPS[name], *given.values())]
         elif name == "mica.scatter_view":
