@@ -68,6 +68,7 @@ enum class Act : uint8_t {
   kCallKeywords,  // The same; operand 1 is a tuple of keywords.
   kCallSplat,  // f(*args, **kwargs); `arg` says whether there are the latter.
   kWith,       // Enters a context; operand 1 is the manager.
+  kLeaveWith,  // Leaves one by an exception, operand 1; operand 4 is the exit.
   kImport,
 };
 

@@ -248,6 +248,14 @@ bool OpcodeStream::DispatchValue(const Instruction& instruction,
     case Act::kFormat:
       Format(arg);
       return true;
+    default:
+      return DispatchCall(instruction);
+  }
+}
+
+bool OpcodeStream::DispatchCall(const Instruction& instruction) {
+  const int arg = instruction.arg;
+  switch (instruction.act) {
     case Act::kCall:
       Call(arg, /*num_above=*/0);
       return true;
@@ -260,6 +268,9 @@ bool OpcodeStream::DispatchValue(const Instruction& instruction,
       return true;
     case Act::kWith:
       With();
+      return true;
+    case Act::kLeaveWith:
+      LeaveWith();
       return true;
     default:
       return false;
@@ -311,6 +322,15 @@ void OpcodeStream::With() {
     }
     listener_.Call(method, {&manager, 1}, nullptr);
   }
+}
+
+void OpcodeStream::LeaveWith() {
+  PyObject* exit = Peek(4);
+  if (!PyCFunction_Check(exit)) return;  // Python code is announced itself.
+  PyObject* error = Peek(1);
+  PyObject* type = reinterpret_cast<PyObject*>(Py_TYPE(error));
+  PyObject* args[] = {type, error, Py_None};
+  listener_.Call(exit, args, nullptr);
 }
 
 void OpcodeStream::LoadName(PyObject* locals, PyObject* name) {

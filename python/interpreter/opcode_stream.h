@@ -82,6 +82,7 @@ class OpcodeStream final : public InterpreterStream {
   bool DispatchPlace(const Instruction& instruction, PyCodeObject* code);
   bool DispatchItem(const Instruction& instruction);
   bool DispatchValue(const Instruction& instruction, PyCodeObject* code);
+  bool DispatchCall(const Instruction& instruction);
   void Advance();
   // What the function at hand has: its variables, and the operands below
   // `top`.
@@ -115,6 +116,7 @@ class OpcodeStream final : public InterpreterStream {
   // called in place of the callable.
   void CallInPython(int num_keywords);
   void With();
+  void LeaveWith();
   void Import(PyObject* name);
   void LoadName(PyObject* locals, PyObject* name);
   void LoadSuperAttribute(PyObject* name, bool is_own);

@@ -112,6 +112,8 @@ Instruction Decode(int opcode, int arg) {
       return {.act = Act::kCallSplat, .arg = arg & 1};
     case BEFORE_WITH:
       return as(Act::kWith);
+    case WITH_EXCEPT_START:
+      return as(Act::kLeaveWith);
     case IMPORT_NAME:
       return as(Act::kImport);
     case GET_AWAITABLE:

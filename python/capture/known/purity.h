@@ -26,6 +26,8 @@ enum class CallKind {
   kReadsState,      // Reads what TorchState has, or what never changes.
   kAsksAgain,       // Reads other state: asked again before each hit.
   kSetsState,       // Sets what either has.
+  kReadsModes,      // Reads torch's stack of function modes.
+  kDeviceBlock,     // Enters or leaves `with torch.device(...)`.
   kGetAttr,         // getattr, hasattr, object.__getattribute__.
   kSetAttr,         // setattr, delattr, object.__setattr__.
   kUseItem,         // dict.get and its like: one item of a dict.

@@ -40,6 +40,12 @@ void AddMethods(absl::string_view path, CallKind kind) {
   if (PyTypeObject* type = ResolveType(path)) AddMethods(type, kind);
 }
 
+CallKind KindOf(const StateGetter& getter) {
+  if (getter.guard == kAskedAgain) return CallKind::kAsksAgain;
+  return getter.guard == "function_modes" ? CallKind::kReadsModes
+                                          : CallKind::kReadsState;
+}
+
 void AddLists() {
   for (const auto path : kPureFunctions) AddKind(path, CallKind::kPure);
   for (const auto path : kTypeFunctions) AddKind(path, CallKind::kTypes);
@@ -49,12 +55,13 @@ void AddLists() {
     const PyRef function = ResolveName(getter.name);
     // A torch without CUDA has types in place of some.
     if (!function || PyType_Check(function.get())) continue;
-    AddKind(function.get(), getter.guard == kAskedAgain
-                                ? CallKind::kAsksAgain
-                                : CallKind::kReadsState);
+    AddKind(function.get(), KindOf(getter));
   }
   for (const StateGetter& getter : kStateGettersOfDevices) {
     AddKind(getter.name, CallKind::kAsksAgain);
+  }
+  for (const char* path : {"torch.device.__enter__", "torch.device.__exit__"}) {
+    AddKind(path, CallKind::kDeviceBlock);
   }
 }
 

@@ -193,8 +193,7 @@ PyRef CallWatched(Observation& run, PyObject* callable, const CallArgs& args,
   run.watch.Call(callable, values);
   PyRef result;
   is_capturing = true;
-  run.recorder.Start();
-  run.stream->Start();
+  run.Start();
   {
     const TraceSpan span("capture", "watched run");
     Progress::SetPhase("watching the run");
@@ -208,6 +207,7 @@ PyRef CallWatched(Observation& run, PyObject* callable, const CallArgs& args,
   run.recorder.Stop();
   run.watch.EndStep(nullptr, /*entered=*/false);
   run.recorder.Stop();  // A call into the world outside may have raised.
+  run.watch.modes().End();
   is_capturing = false;
   return result;
 }

@@ -172,6 +172,14 @@ bool BuiltinCalls::CallOnState(const BuiltinCall& call) {
     case CallKind::kAsksAgain:
       AskAgain(call);
       return true;
+    case CallKind::kReadsModes:
+      // It would see those that are left.
+      if (modes_.are_hidden()) RefuseCall(call.callable);
+      return true;
+    case CallKind::kDeviceBlock:
+      if (all.empty() || !IsCpuDevice(all[0])) RefuseCall(call.callable);
+      modes_.Show();  // Of which the block's is one.
+      return true;
     case CallKind::kGetAttr:
     case CallKind::kSetAttr:
       UseAttribute(call);

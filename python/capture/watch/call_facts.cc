@@ -160,6 +160,7 @@ bool MayDiffer(PyObject* callable) {
     case CallKind::kTypes:
     case CallKind::kRegistry:
     case CallKind::kReadsState:
+    case CallKind::kReadsModes:
     case CallKind::kAsksAgain:
     case CallKind::kGetAttr:
     case CallKind::kUseItem:

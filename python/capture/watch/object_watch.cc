@@ -343,6 +343,7 @@ void ObjectWatch::CheckCallback(PyObject* callable) {
     case CallKind::kTypes:
     case CallKind::kRegistry:
     case CallKind::kReadsState:
+    case CallKind::kReadsModes:
     case CallKind::kUseItem:
       break;
     default:

@@ -25,7 +25,10 @@ Observation::Observation(std::string title)
   watch.SetRecorder(
       {.on_made = [this](PyObject* tensor) { recorder.AddConstant(tensor); },
        .on_host_call =
-           [this](bool begins) { begins ? recorder.Stop() : recorder.Start(); },
+           [this](bool begins) {
+             begins ? recorder.Stop() : recorder.Start();
+             begins ? watch.modes().Show() : watch.modes().Hide();
+           },
        .num_calls = [this] { return recorder.num_calls(); },
        .find_maker =
            [this](PyObject* tensor) {
@@ -46,6 +49,7 @@ void Observation::FollowSizes() {
 
 void Observation::EndStep(PyObject** top, bool entered) {
   const Recorder::Mark now = recorder.now();
+  watch.modes().Hide();
   if (watch.sizes().is_on()) {
     watch.sizes().EndStep(
         top, entered,

@@ -19,6 +19,12 @@ namespace mica {
 struct Observation {
   explicit Observation(std::string title);
 
+  // The run begins. Requires: there is a stream.
+  void Start() {
+    recorder.Start();
+    watch.modes().Begin();
+    stream->Start();
+  }
   // Ties what a step did below the dispatcher to the numbers that it took from
   // Python and gave to it.
   void EndStep(PyObject** result, bool entered);

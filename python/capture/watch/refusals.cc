@@ -14,6 +14,7 @@ void Refusals::Refuse(std::string reason, std::string mend) {
               .at = CurrentUserLine(),
               .transient = IsSettingUp(caller_),
               .places = {SitesBelow(caller_)}};
+  if (on_refused_) on_refused_();
 }
 
 void Refusals::AddChange() {

@@ -3,7 +3,9 @@
 #ifndef MICA_PYTHON_CAPTURE_WATCH_REFUSALS_H_
 #define MICA_PYTHON_CAPTURE_WATCH_REFUSALS_H_
 
+#include <functional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/types/span.h"
@@ -45,6 +47,11 @@ class Refusals {
   void WantSlot(StatePlace place) { wanted_slots_.push_back(std::move(place)); }
   absl::Span<const StatePlace> wanted_slots() const { return wanted_slots_; }
 
+  // What is called at each refusal, before the run goes on.
+  void SetOnRefused(std::function<void()> on_refused) {
+    on_refused_ = std::move(on_refused);
+  }
+
   const PyFrameObject* caller() const { return caller_; }
 
  private:
@@ -54,6 +61,7 @@ class Refusals {
   bool looks_on_ = false;
   std::vector<FrameSites> changes_;
   std::vector<StatePlace> wanted_slots_;
+  std::function<void()> on_refused_;
 };
 
 }  // namespace mica

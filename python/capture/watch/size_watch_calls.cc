@@ -147,6 +147,7 @@ void SizeWatch::CallBuiltin(PyObject* callable,
     case CallKind::kRegistry:
     case CallKind::kIdentity:
     case CallKind::kReadsState:
+    case CallKind::kReadsModes:
     case CallKind::kSetsState:
     case CallKind::kSetAttr:
     case CallKind::kUseItem:

@@ -60,6 +60,7 @@ class StateWatch final : public StreamListener {
   explicit StateWatch(PyFrameObject* caller);
 
   void SetRecorder(RecorderHooks hooks) { ground_.recorder = std::move(hooks); }
+  CpuModes& modes() { return ground_.modes; }
   // What else is to be done when a step is over; see EndStep().
   void SetOnStepEnd(std::function<void(PyObject** result, bool entered)> f) {
     on_step_end_ = std::move(f);

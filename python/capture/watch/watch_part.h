@@ -19,6 +19,7 @@
 #include "python/capture/watch/refusals.h"
 #include "python/interpreter/interpreter.h"
 #include "python/interpreter/py_ref.h"
+#include "python/torch_side/tensors/cpu_modes.h"
 
 namespace mica {
 
@@ -73,8 +74,9 @@ struct RecorderHooks {
 
 // What all parts of a watch share. Outlives them.
 struct WatchGround {
-  explicit WatchGround(PyFrameObject* caller)
-      : refusals(caller), ages(&names) {}
+  explicit WatchGround(PyFrameObject* caller) : refusals(caller), ages(&names) {
+    refusals.SetOnRefused([this] { modes.Show(); });
+  }
 
   Refusals refusals;
   ObjectNames names;
@@ -83,6 +85,7 @@ struct WatchGround {
   StateGuards guards;
   WatchStep step;
   RecorderHooks recorder;
+  CpuModes modes;
   // When the later pass that is under way began; null if none is. See
   // LaterPassWatch.
   std::unique_ptr<AgeMark> later_pass;
@@ -104,6 +107,7 @@ class WatchPart {
         guards_(ground.guards),
         step_(ground.step),
         recorder_(ground.recorder),
+        modes_(ground.modes),
         later_pass_(ground.later_pass) {}
   ~WatchPart() = default;
 
@@ -143,6 +147,7 @@ class WatchPart {
   StateGuards& guards_;
   WatchStep& step_;
   const RecorderHooks& recorder_;
+  CpuModes& modes_;
 
  private:
   const std::unique_ptr<AgeMark>& later_pass_;

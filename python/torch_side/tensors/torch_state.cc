@@ -21,6 +21,7 @@
 #include "absl/strings/str_cat.h"
 #include "framework/base/hit_code.h"
 #include "framework/base/prefetch.h"
+#include "python/torch_side/tensors/cpu_modes.h"
 #include "python/torch_side/tensors/torch_compat.h"
 
 namespace mica {
@@ -103,6 +104,8 @@ constexpr State::Field kFields[] = {
     {"matmul_precision", "float32 matmul precision",
      Number<&State::matmul_precision>},
     {"function_modes", "torch function modes", Number<&State::function_modes>},
+    {"function_modes_of_cpu", "the CPU as default device",
+     Flag<&State::function_modes_of_cpu>},
     {"torch_function_state", "handling of __torch_function__",
      Number<&State::torch_function_state>},
     {"saved_tensor_hooks", "hooks on what autograd saves",
@@ -223,6 +226,7 @@ class KnownState {
     state_.forward_level =
         torch::autograd::ForwardADLevel::try_get_by_idx(0) != nullptr;
     state_.flush_denormal = FlushesDenormals();
+    state_.function_modes_of_cpu = state_.function_modes != 0 && AreCpuModes();
     state_.autocast_cache = at::autocast::is_autocast_cache_enabled();
     state_.autocast_block = at::autocast::increment_nesting() > 1;
     at::autocast::decrement_nesting();
@@ -264,8 +268,9 @@ std::optional<std::string> TorchState::Unsupported() const {
   if (saved_tensor_hooks) {
     return "hooks see what autograd saves (torch.utils.checkpoint has such)";
   }
-  if (function_modes != 0) {
-    return "a TorchFunctionMode is active (torch.set_default_device is one)";
+  if (function_modes != 0 && !function_modes_of_cpu) {
+    return "a TorchFunctionMode is active (torch.set_default_device of another "
+           "device than the CPU is one)";
   }
   if (deterministic) return "torch.use_deterministic_algorithms is on";
   if (anomaly) {

@@ -44,6 +44,7 @@ struct TorchState {
   // Which back ends the user allows: cuDNN, MKL-DNN, attention kernels, ….
   uint16_t backends = 0;
   int32_t function_modes = 0;
+  bool function_modes_of_cpu = false;  // There are some, of cpu_modes.h.
   int32_t dispatch_modes = 0;
 
   static TorchState Current();

@@ -1,0 +1,206 @@
+"""The CPU as default device: a mode that changes nothing."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+
+import pytest
+import torch
+import torch.nn.functional as F
+from e2e.capture.two_worlds import World, check, with_grad
+from torch import nn
+from torch.overrides import TorchFunctionMode
+
+import mica
+
+_grad = pytest.fixture(autouse=True)(with_grad)
+
+
+@pytest.fixture
+def cpu_by_default() -> Iterator[None]:
+    torch.set_default_device("cpu")
+    try:
+        yield
+    finally:
+        torch.set_default_device(None)
+
+
+def num_modes() -> int:
+    return torch._C._len_torch_function_stack()
+
+
+def served(program, *args) -> mica.CallableExplanation:
+    """Compares four calls with eager's, and the modes left by each."""
+    compiled = mica.compile(program)
+    before = num_modes()
+    for _ in range(4):
+        want = program(*args)
+        got = compiled(*args)
+        torch.testing.assert_close(got, want)
+        assert num_modes() == before
+    return mica.explain(compiled)
+
+
+def mixed(x: torch.Tensor, scale: float = 2.0) -> torch.Tensor:
+    y = F.gelu(F.linear(x, torch.eye(4))) + torch.zeros(4) * scale
+    return F.dropout(torch.cat([y, torch.ones(1, 4)]), 0.5, training=False)
+
+
+@pytest.mark.usefixtures("cpu_by_default")
+def test_programs_are_one_graph():
+    explanation = served(mixed, torch.randn(2, 4))
+    assert explanation.hits == 3 and len(explanation.graphs) == 1
+    assert "aten.gelu" in explanation.graphs[0].calls
+
+
+@pytest.mark.once("eager steps under a mode keep references to None")
+@pytest.mark.usefixtures("cpu_by_default")
+def test_training_steps_are_served():
+    def make() -> World:
+        world = World()
+        torch.manual_seed(0)
+        world.model = nn.Sequential(nn.Linear(4, 8), nn.ReLU(), nn.Linear(8, 2))
+        world.optimizer = torch.optim.Adam(world.model.parameters(), lr=0.01)
+
+        def step(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+            world.optimizer.zero_grad()
+            loss = F.cross_entropy(world.model(x), y)
+            loss.backward()
+            world.optimizer.step()
+            return loss
+
+        world.program = step
+        return world
+
+    def step(seed: int):
+        def take(world, run):
+            torch.manual_seed(seed)
+            loss = run(torch.randn(6, 4), torch.randint(2, (6,)))
+            return loss, [p.detach() for p in world.model.parameters()]
+
+        return take
+
+    assert check(make, *[step(i) for i in range(8)], exact=False) >= 5
+
+
+def test_other_modes_are_another_record():
+    compiled = mica.compile(mixed)
+    x = torch.randn(2, 4)
+    for _ in range(3):
+        compiled(x)
+    hits = mica.explain(compiled).hits
+    torch.set_default_device("cpu")
+    try:
+        for _ in range(3):
+            compiled(x)
+        assert mica.explain(compiled).hits == hits + 2
+        torch.set_default_device("meta")
+        assert compiled(torch.randn(2, 4)).device.type == "meta"
+    finally:
+        torch.set_default_device(None)
+    torch.testing.assert_close(compiled(x), mixed(x))
+
+
+@pytest.mark.usefixtures("cpu_by_default")
+def test_a_mode_of_the_users_above_it_runs_eagerly():
+    class Doubles(TorchFunctionMode):
+        def __torch_function__(self, func, types, args=(), kwargs=None):
+            result = func(*args, **(kwargs or {}))
+            return result * 2 if func is F.gelu else result
+
+    compiled = mica.compile(mixed)
+    x = torch.randn(2, 4)
+    for _ in range(2):
+        compiled(x)
+        with Doubles():
+            torch.testing.assert_close(compiled(x), mixed(x))
+
+
+def in_block(x: torch.Tensor, device: torch.device) -> torch.Tensor:
+    with device:
+        y = x + F.relu(torch.arange(4.0) - 1)
+        with torch.device("cpu"):
+            y = y * torch.full((4,), 3.0)
+    return y - torch.ones(4)
+
+
+@pytest.mark.parametrize("is_default", [False, True])
+def test_blocks_of_the_cpu_are_one_graph(is_default: bool):
+    torch.set_default_device("cpu" if is_default else None)
+    try:
+        explanation = served(in_block, torch.randn(2, 4), torch.device("cpu"))
+    finally:
+        torch.set_default_device(None)
+    assert explanation.hits == 3 and len(explanation.graphs) == 1
+
+
+def test_blocks_of_another_device_are_not_served():
+    compiled = mica.compile(in_block)
+    for _ in range(3):
+        compiled(torch.randn(2, 4), torch.device("cpu"))
+    x = torch.randn(2, 4, device="meta")
+
+    def whole(x: torch.Tensor, device: torch.device) -> torch.Tensor:
+        with device:
+            return torch.zeros(3)
+
+    either = mica.compile(whole)
+    for device in ("cpu", "meta", "cpu", "meta", "cpu"):
+        got = either(x, torch.device(device))
+        assert got.device.type == device and num_modes() == 0
+
+
+def left_by_error(x: torch.Tensor) -> torch.Tensor:
+    try:
+        with torch.device("cpu"):
+            x = x + torch.ones(4)
+            raise ValueError
+    except ValueError:
+        return x * torch.zeros(4) + 1
+
+
+def returned_from(x: torch.Tensor) -> torch.Tensor:
+    for i in range(3):
+        with torch.device("cpu"):
+            x = x + torch.full((4,), float(i))
+            if i == 1:
+                return x
+    return x
+
+
+@pytest.mark.parametrize("program", [left_by_error, returned_from])
+def test_blocks_that_are_left_early(program):
+    served(program, torch.randn(2, 4))
+
+
+def asks_for_modes(x: torch.Tensor) -> torch.Tensor:
+    return x + num_modes()
+
+
+def asks_for_device(x: torch.Tensor) -> torch.Tensor:
+    return x + torch.ones(4, device=torch.get_default_device())
+
+
+def sets_default(x: torch.Tensor) -> torch.Tensor:
+    torch.set_default_device(None)
+    y = x + torch.ones(4)
+    torch.set_default_device("cpu")
+    return y * torch.ones(4)
+
+
+def breaks_inside(x: torch.Tensor) -> torch.Tensor:
+    y = x + torch.ones(4)
+    with torch.device("cpu"):
+        y = y * torch.full((4,), 2.0)
+        os.umask(os.umask(0o022))  # Not known to be free of effects.
+        y = y * torch.full((4,), 2.0)
+    return y + torch.ones(4)
+
+
+@pytest.mark.usefixtures("cpu_by_default")
+@pytest.mark.parametrize(
+    "program", [asks_for_modes, asks_for_device, sets_default, breaks_inside]
+)
+def test_who_looks_at_modes_sees_them(program):
+    served(program, torch.randn(2, 4))
