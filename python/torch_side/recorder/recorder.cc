@@ -1,15 +1,21 @@
 #include "python/torch_side/recorder/recorder.h"
 
+#include <ATen/Context.h>
+#include <ATen/core/LegacyTypeDispatch.h>
 #include <ATen/core/Tensor.h>
 #include <ATen/core/dispatch/Dispatcher.h>
 #include <ATen/core/enum_tag.h>
+#include <c10/core/ScalarType.h>
 #include <c10/core/impl/LocalDispatchKeySet.h>
 #include <torch/csrc/autograd/python_variable.h>
 
 #include <algorithm>
+#include <cstdint>
+#include <limits>
 #include <optional>
 #include <utility>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"
 #include "analysis/lower/lower.h"
@@ -54,12 +60,18 @@ struct RecorderAccess {
       op.redispatchBoxed(keys & kBelow, stack);
       return;
     }
+    Record(op, keys & kBelow, recorder, stack);
+    if (FillsMemory(op)) Fill(stack->back().toTensor());
+  }
+
+  static void Record(const c10::OperatorHandle& op, c10::DispatchKeySet below,
+                     Recorder* recorder, torch::jit::Stack* stack) {
     c10::impl::ExcludeDispatchKeyGuard exclude(kRecorderKey);
     const size_t num_args = op.schema().arguments().size();
     const std::vector<c10::IValue> args(stack->end() - num_args, stack->end());
     Before(op, args, recorder);
     try {
-      op.redispatchBoxed(keys & kBelow, stack);
+      op.redispatchBoxed(below, stack);
     } catch (...) {
       recorder->Refuse({.reason = absl::StrCat(TapeOpName(op.operator_name()),
                                                " raised an exception"),
@@ -68,6 +80,37 @@ struct RecorderAccess {
     }
     if (recorder->refusal()) return;
     recorder->impl_->RecordCall(op, args, *stack, recorder);
+  }
+
+  // Whether the operator makes memory that deterministic algorithms fill, where
+  // the recorder doesn't see it.
+  static bool FillsMemory(const c10::OperatorHandle& op) {
+    const at::Context& context = at::globalContext();
+    if (!context.deterministicAlgorithms() ||
+        !context.deterministicFillUninitializedMemory()) {
+      return false;
+    }
+    const absl::string_view name = op.operator_name().name;
+    return absl::StartsWith(name, "aten::empty") ||
+           absl::StartsWith(name, "aten::new_empty");
+  }
+
+  // Fills it again, with what torch takes, for the recorder to see; it counts
+  // as no write.
+  static void Fill(const at::Tensor& made) {
+    const at::AutoDispatchBelowADInplaceOrView below;
+    const c10::ScalarType type = made.scalar_type();
+    if (!c10::isIntegralType(type, /*includeBool=*/true)) {
+      made.fill_(std::numeric_limits<double>::quiet_NaN());
+    } else if (type == at::kBool) {
+      made.fill_(true);
+    } else if (type == at::kUInt64) {
+      made.fill_(std::numeric_limits<uint64_t>::max());
+    } else {
+      const size_t bits =
+          8 * c10::elementSize(type) - (c10::isSignedType(type) ? 1 : 0);
+      made.fill_(std::numeric_limits<int64_t>::max() >> (63 - bits));
+    }
   }
 
   static bool IsComposite(const c10::OperatorHandle& op) {

@@ -272,7 +272,9 @@ std::optional<std::string> TorchState::Unsupported() const {
     return "a TorchFunctionMode is active (torch.set_default_device of another "
            "device than the CPU is one)";
   }
-  if (deterministic) return "torch.use_deterministic_algorithms is on";
+  if (deterministic && deterministic_warn_only) {
+    return "torch.use_deterministic_algorithms only warns: operators may warn";
+  }
   if (anomaly) {
     return "torch.autograd.set_detect_anomaly is on: eager code tells where a "
            "backward pass goes wrong";
