@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <optional>
 #include <string>
 #include <tuple>
 #include <variant>
@@ -72,7 +73,11 @@ class SameNumbers {
 
   // Of what differs in numbers alone.
   bool Are(const TapeValue& a, const TapeValue& b) const {
-    if (a.index() != b.index()) return false;
+    if (a.index() != b.index()) {
+      // A size, of the tape of which they are known alone.
+      const auto one = OperandOf(a), other = OperandOf(b);
+      return one.has_value() && other.has_value() && Are(*one, *other);
+    }
     if (const auto* ref = std::get_if<TapeHostRef>(&a)) {
       return Are(ref->id, std::get<TapeHostRef>(b).id);
     }
@@ -105,6 +110,14 @@ class SameNumbers {
                                   const TapeHostOperand& operand) {
     if (operand.id >= 0) return tape.host_values[operand.id];
     return {.value = operand.constant, .is_constant = true};
+  }
+  static std::optional<TapeHostOperand> OperandOf(const TapeValue& value) {
+    if (const auto* ref = std::get_if<TapeHostRef>(&value)) {
+      return TapeHostOperand{.id = ref->id};
+    }
+    const auto* constant = std::get_if<double>(&value);
+    if (constant == nullptr) return std::nullopt;
+    return TapeHostOperand{.constant = *constant};
   }
   bool AreConstants(const TapeHostValue& one,
                     const TapeHostValue& other) const {

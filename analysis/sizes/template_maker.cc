@@ -732,8 +732,13 @@ class SizeTemplate::Maker {
     for (size_t i = 0; i < tape.calls.size(); ++i) {
       const std::vector<TapeValue>& args = tape.calls[i].args;
       for (size_t k = 0; k < args.size(); ++k) {
-        const TapeValue& walked = walk.args()[i][k];
+        TapeValue walked = walk.args()[i][k];
         const std::vector<double> numbers = NumbersOf(args[k]);
+        // A size, of the tape that knows it alone.
+        const auto* number = std::get_if<TapeHostRef>(&walked);
+        if (number != nullptr && !numbers.empty()) {
+          walked = walk.numbers().Of(last_.host_values[number->id].size);
+        }
         const bool is_list = std::holds_alternative<TapeTensorList>(args[k]);
         // NaN is what it was, too.
         if (numbers.empty() ? !is_list || args[k] == walked

@@ -178,13 +178,24 @@ class SizeTemplate::Unroller {
     std::vector<bool> is_lost(tape.host_values.size());
     for (size_t i = 0; i < tape.host_values.size(); ++i) {
       TapeHostValue& number = tape.host_values[i];
+      for (const TapeHostOperand& operand : number.operands) {
+        is_lost[i] = is_lost[i] || (operand.id >= 0 && is_lost[operand.id]);
+      }
       if (number.size < 0) continue;
       number.size = numbers_.Find(number.size, -1, {});
-      if (number.size < 0) is_lost[i] = number.is_constant = true;
+      is_lost[i] = number.size < 0;
+      if (is_lost[i]) number.is_constant = true;
     }
     for (const int32_t id : tape.host_results) {
       if (is_lost[id]) {
         return Unlike("gives a number of a round that isn't made");
+      }
+    }
+    for (const TapeCall& call : tape.calls) {
+      for (const TapeValue& arg : call.args) {
+        const auto* number = std::get_if<TapeHostRef>(&arg);
+        if (number == nullptr || !is_lost[number->id]) continue;
+        return Unlike("goes by a number of a round that isn't made");
       }
     }
     made_->own_tape_ = std::make_shared<Tape>(std::move(tape));

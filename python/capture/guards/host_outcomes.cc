@@ -43,6 +43,7 @@ int HostOutcomes::Add(const TapeHostOperand& operand,
   known[operand.id] = kNeedsRun;
   if (value.is_constant) {
     node.constant = value.value;
+    if (value.size >= 0) node.size = operand.id;
   } else if (value.kind == TapeHostValue::Kind::kInput) {
     node.input = value.input;
     node.is_drawn = inputs.sources()[value.input].draw >= 0;
@@ -61,24 +62,28 @@ int HostOutcomes::Add(const TapeHostOperand& operand,
   return known[operand.id] = static_cast<int>(nodes_.size()) - 1;
 }
 
-bool HostOutcomes::Check(absl::Span<const double> inputs, Miss* miss) const {
+bool HostOutcomes::Check(absl::Span<const double> inputs,
+                         absl::Span<const TapeHostValue> values,
+                         Miss* miss) const {
   if (outcomes_.empty()) return true;
-  std::vector<double> values(nodes_.size());
+  std::vector<double> computed(nodes_.size());
   for (size_t i = 0; i < nodes_.size(); ++i) {
     const Node& node = nodes_[i];
     if (node.op == nullptr) {
-      values[i] = node.input < 0 ? node.constant : inputs[node.input];
+      computed[i] = node.input >= 0  ? inputs[node.input]
+                    : node.size >= 0 ? values[node.size].value
+                                     : node.constant;
       continue;
     }
     const auto operand = [&](int k) {
-      return node.operands[k] < 0 ? 0 : values[node.operands[k]];
+      return node.operands[k] < 0 ? 0 : computed[node.operands[k]];
     };
-    if (node.op->compute(operand(0), operand(1), &values[i]) != nullptr) {
+    if (node.op->compute(operand(0), operand(1), &computed[i]) != nullptr) {
       return true;
     }
   }
   for (const Outcome& outcome : outcomes_) {
-    if ((values[outcome.node] != 0) == outcome.recorded) continue;
+    if ((computed[outcome.node] != 0) == outcome.recorded) continue;
     if (miss != nullptr) {
       *miss = {.kind = nodes_[outcome.node].is_drawn ? "draw" : "host read",
                .note = {.path = "the outcome of the comparison of numbers at " +

@@ -25,14 +25,17 @@ class HostOutcomes {
                absl::Span<const HostValues::Comparison> comparisons,
                const HostInputs& inputs);
 
-  // False if one is another than the recorded one for these host inputs; one
-  // that can't be computed is left to the Program.
-  bool Check(absl::Span<const double> inputs, Miss* miss) const;
+  // False if one is another than the recorded one for these host inputs and
+  // the numbers of the run's tape, of which sizes count; one that can't be
+  // computed is left to the Program.
+  bool Check(absl::Span<const double> inputs,
+             absl::Span<const TapeHostValue> values, Miss* miss) const;
 
  private:
   struct Node {
-    const HostOp* op = nullptr;  // Null: an input, or a constant.
+    const HostOp* op = nullptr;  // Null: an input, a size or a constant.
     int input = -1;
+    int size = -1;  // An entry of the tape's numbers.
     double constant = 0;
     int operands[2] = {-1, -1};  // Nodes before this one.
     bool is_drawn = false;       // It follows from a draw.

@@ -42,7 +42,10 @@ Draws::Outcome Record::MakeDraws(BoundCall* bound, Draws::Made* made,
         draws_.Make(absl::MakeSpan(bound->numbers), made, miss);
     if (outcome != Draws::Outcome::kMade) return outcome;
   }
-  if (outcomes_.Check(bound->numbers, miss)) return Draws::Outcome::kMade;
+  if (outcomes_.Check(bound->numbers, bound->run->graph->tape().host_values,
+                      miss)) {
+    return Draws::Outcome::kMade;
+  }
   made->Undo();
   return Draws::Outcome::kMiss;
 }

@@ -149,9 +149,11 @@ bool HostValues::AddComparison(const char* op, PyObject* a, PyObject* b,
     size_comparisons_.push_back(std::move(comparison));
     return true;
   }
-  // Those are made of the recorded sizes.
-  PinSizesOf(comparison.a.id);
-  PinSizesOf(comparison.b.id);
+  // A Program for other sizes compares with these, but has no other number of
+  // comparisons.
+  for (const Id id : {comparison.a.id, comparison.b.id}) {
+    if (id >= 0 && nodes_[id].is_of_round) PinSizesOf(id);
+  }
   comparisons_.push_back(std::move(comparison));
   return true;
 }
@@ -212,16 +214,19 @@ void HostValues::DemandDistance(TapeHostOperand a, TapeHostOperand b) {
          {.id = -1, .constant = distance});
 }
 
+bool HostValues::Varies(const Comparison& comparison) const {
+  const auto varies = [this](const TapeHostOperand& operand) {
+    return operand.id >= 0 && IsDynamic(operand.id);
+  };
+  return varies(comparison.a) || varies(comparison.b);
+}
+
 std::vector<HostValues::Comparison> HostValues::Comparisons() const {
   std::vector<Comparison> varying;
   for (size_t i = 0; i < comparisons_.size(); ++i) {
-    Comparison comparison = comparisons_[i];
-    comparison.number = static_cast<int32_t>(i);
-    for (const TapeHostOperand& operand : {comparison.a, comparison.b}) {
-      if (operand.id < 0 || !IsDynamic(operand.id)) continue;
-      varying.push_back(comparison);
-      break;
-    }
+    if (!Varies(comparisons_[i])) continue;
+    varying.push_back(comparisons_[i]);
+    varying.back().number = static_cast<int32_t>(i);
   }
   return varying;
 }

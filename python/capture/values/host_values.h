@@ -326,6 +326,7 @@ class HostValues {
     bool is_int = false;
     bool is_exact = false;
     bool has_sizes = false;                    // It was computed of some too.
+    bool is_of_round = false;                  // The same of a loop's count.
     bool is_text_of_sizes = false;             // The same of a text.
     bool is_size = false;                      // It follows from sizes alone:
     int32_t size_index = -1;                   // the number of this index.
@@ -345,6 +346,13 @@ class HostValues {
   // Pins the sizes of which a number was computed, in time that grows with how
   // many numbers are between.
   void PinSizesOf(Id id);
+  // The sizes that may vary of which it was computed, itself perhaps.
+  std::vector<Id> SizesOf(Id id) const;
+  // Whether what it gives may vary, but for sizes.
+  bool Varies(const Comparison& comparison) const;
+  // A comparison that sizes decide, as all else in it is exact: a condition on
+  // these, or a reason for them to stay.
+  void AddCondition(const Comparison& comparison, SizeFacts& facts) const;
   void UseTextOf(PyObject* object);
   Id Add(PyObject* number, Node node);
   // What a number is but for constants that are added to it.

@@ -60,6 +60,9 @@ bool HostValues::AddOp(PyObject* result, const HostOp& op,
   }
   // Of sizes and other numbers the Program for other sizes computes another.
   node.has_sizes = HasSizes(node.tape.operands);
+  for (const TapeHostOperand& operand : node.tape.operands) {
+    node.is_of_round |= operand.id >= 0 && nodes_[operand.id].is_of_round;
+  }
   if (AreSizes(node.tape.operands)) {
     node.is_size = true;
     node.size_index = num_sizes_++;

@@ -18,7 +18,8 @@ HostValues::Id HostValues::AddSize(PyObject* number, TapeTensorId tensor,
 
 HostValues::Id HostValues::AddRound(PyObject* number, int loop, int round) {
   has_sizes_ = true;
-  return Add(number, {.is_size = true,
+  return Add(number, {.is_of_round = true,
+                      .is_size = true,
                       .size_index = num_sizes_++,
                       .loop = loop,
                       .round = round});
@@ -26,7 +27,7 @@ HostValues::Id HostValues::AddRound(PyObject* number, int loop, int round) {
 
 HostValues::Id HostValues::AddCounter(PyObject* number) {
   has_sizes_ = true;
-  Node node{.is_size = true, .size_index = num_sizes_++};
+  Node node{.is_of_round = true, .is_size = true, .size_index = num_sizes_++};
   node.tape.kind = TapeHostValue::Kind::kOp;
   node.tape.op = "mica.int_add";
   node.tape.operands = {{.constant = NumberOf(number).value_or(0)},
@@ -129,6 +130,49 @@ void HostValues::PinSizesOf(Id id) {
   }
 }
 
+std::vector<HostValues::Id> HostValues::SizesOf(Id id) const {
+  std::vector<Id> sizes, pending = {id};
+  absl::flat_hash_set<Id> seen;
+  while (!pending.empty()) {
+    const Id one = pending.back();
+    pending.pop_back();
+    if (one < 0 || !seen.insert(one).second) continue;
+    const Node& node = nodes_[one];
+    if (node.is_size) {
+      sizes.push_back(one);
+    } else if (node.has_sizes) {
+      for (const TapeHostOperand& operand : node.tape.operands) {
+        pending.push_back(operand.id);
+      }
+    }
+  }
+  return sizes;
+}
+
+void HostValues::AddCondition(const Comparison& comparison,
+                              SizeFacts& facts) const {
+  SizeFacts::Comparison condition{.op = comparison.op,
+                                  .a = comparison.a,
+                                  .b = comparison.b,
+                                  .outcome = comparison.outcome};
+  bool has_sizes = false;
+  for (TapeHostOperand* operand : {&condition.a, &condition.b}) {
+    if (operand->id < 0) continue;
+    const Node& node = nodes_[operand->id];
+    if (node.is_size) {
+      has_sizes = true;
+      operand->id = node.size_index;
+      continue;
+    }
+    for (const Id size : SizesOf(operand->id)) {
+      facts.exact.push_back(
+          {.number = nodes_[size].size_index, .at = comparison.at.ToString()});
+    }
+    operand->id = -1;
+  }
+  if (has_sizes) facts.comparisons.push_back(std::move(condition));
+}
+
 std::vector<HostValues::Id> HostValues::TakeSizeUses() {
   notes_size_uses_ = false;
   return std::exchange(size_uses_, {});
@@ -172,6 +216,9 @@ SizeFacts HostValues::FindSizeFacts() const {
                                  .a = operand_of(comparison.a),
                                  .b = operand_of(comparison.b),
                                  .outcome = comparison.outcome});
+  }
+  for (const Comparison& comparison : comparisons_) {
+    if (!Varies(comparison)) AddCondition(comparison, facts);
   }
   return facts;
 }

@@ -108,8 +108,9 @@ void Recorder::SetHostValues(
                   .file = comparison.at.file,
                   .line = comparison.at.line};
     for (const TapeHostOperand& operand : {comparison.a, comparison.b}) {
-      // Sizes that are pinned are numbers as in a run that follows none.
-      if (operand.id >= 0 && !tape.host_values[operand.id].is_constant) {
+      const TapeHostValue* number =
+          operand.id < 0 ? nullptr : &tape.host_values[operand.id];
+      if (number != nullptr && (!number->is_constant || number->size >= 0)) {
         call.args.push_back(TapeHostRef{operand.id});
       } else {
         call.args.push_back(operand.constant);
