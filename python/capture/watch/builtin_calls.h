@@ -63,6 +63,9 @@ class BuiltinCalls final : public WatchPart {
   // of one in C that runs Python code for its items, or sets items one by one.
   bool CallInPython(PyObject* callable, absl::Span<PyObject* const> args,
                     PyObject* keyword_names);
+  // Of sorted() and list.sort(): whether they are done so.
+  bool SortsByNumbers(absl::Span<PyObject* const> args, PyObject* keyword_names,
+                      bool is_method);
   // The kinds of CallKind, by what they are about. False for others.
   bool CallOnTensors(const BuiltinCall& call);
   bool CallOnValues(const BuiltinCall& call);

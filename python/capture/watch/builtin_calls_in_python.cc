@@ -16,7 +16,8 @@
 namespace mica {
 namespace {
 
-// Functions of mica.in_python, by what they are called in place of.
+// Functions of mica.in_python and, of what sorts, mica.ordering, by what they
+// are called in place of.
 const absl::flat_hash_map<PyObject*, absl::string_view>& Functions() {
   static const auto& functions =
       *new absl::flat_hash_map<PyObject*, absl::string_view>{
@@ -29,7 +30,9 @@ const absl::flat_hash_map<PyObject*, absl::string_view>& Functions() {
           {ResolveName("torch.Tensor.tolist").release(), "as_list"},
           {ResolveName("torch._C._nn.pad_sequence").release(), "pad"},
           {ResolveName("builtins.repr").release(), "text_of"},
-          {ResolveName("builtins.dict.update").release(), "update_items"}};
+          {ResolveName("builtins.dict.update").release(), "update_items"},
+          {ResolveName("builtins.sorted").release(), "in_order"},
+          {ResolveName("builtins.list.sort").release(), "sort_items"}};
   return functions;
 }
 
@@ -63,7 +66,47 @@ bool AddsFloats(PyObject* items) {
                      [](PyObject* item) { return PyFloat_CheckExact(item); });
 }
 
+// Whether items are known to be in a certain order, if they are any.
+bool IsSequence(PyObject* items) {
+  const PyTypeObject* type = Py_TYPE(items);
+  return PyList_CheckExact(items) || PyTuple_CheckExact(items) ||
+         PyRange_Check(items) || type == &PyDict_Type ||
+         type == &PyDictKeys_Type || type == &PyDictValues_Type ||
+         type == &PyDictItems_Type;
+}
+
 }  // namespace
+
+// Whether it may go by numbers, and is called as it should be. By a tuple's own
+// method in_order() has C code sort.
+bool BuiltinCalls::SortsByNumbers(absl::Span<PyObject* const> args,
+                                  PyObject* keyword_names, bool is_method) {
+  constexpr Py_ssize_t kMostItems = 32;
+  const size_t num_keywords = NumNames(keyword_names);
+  PyObject* items = args[0];
+  if (args.size() - num_keywords != 1) return false;
+  if (is_method && (!PyList_CheckExact(items) || IsOld(items))) return false;
+  bool has_key = false;
+  for (size_t i = 0; i < num_keywords; ++i) {
+    PyObject* name = PyTuple_GET_ITEM(keyword_names, i);
+    PyObject* value = args[args.size() - num_keywords + i];
+    if (PyUnicode_CompareWithASCIIString(name, "key") == 0) {
+      has_key = value != Py_None;
+      if (!PyCallable_Check(value) && has_key) return false;
+      if (Py_TYPE(value) == MethodWrapperType()) return false;
+    } else if (PyUnicode_CompareWithASCIIString(name, "reverse") != 0 ||
+               !PyBool_Check(value)) {
+      return false;
+    }
+  }
+  if (RunsForItems(items)) return true;
+  if (!IsSequence(items)) return false;
+  const Py_ssize_t count = PyObject_Size(items);
+  return count > 1 && count <= kMostItems &&
+         (has_key || values_.HasKnown(items) ||
+          (!values_.empty() && !PyList_CheckExact(items) &&
+           !PyTuple_CheckExact(items)));
+}
 
 bool BuiltinCalls::TellsNumbers(PyObject* container) const {
   if (PyList_CheckExact(container) || PyTuple_CheckExact(container)) {
@@ -88,6 +131,12 @@ bool BuiltinCalls::CallInPython(PyObject* callable,
   const size_t num_keywords = NumNames(keyword_names);
   const size_t num_positional = args.size() - num_keywords;
   bool is_ours = false;
+  const bool is_method = name == "sort_items";
+  if (is_method || name == "in_order") {
+    if (!SortsByNumbers(args, keyword_names, is_method)) return false;
+    step_.in_place_of_call = FunctionInPython(name.data(), "mica.ordering");
+    return static_cast<bool>(step_.in_place_of_call);
+  }
   if (name == "update_items") {
     is_ours = UpdatesDict(args.first(num_positional));
   } else if (name == "pad") {

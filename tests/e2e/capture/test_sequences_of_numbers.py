@@ -132,7 +132,7 @@ a, n: (a * n, n > 0.5) | X, 0.75 | X, 0.8 | X, 0.9 | X, 0.25 | X, 0.3 => \
 cchch
 a: a + (a[0, 1].item() < a[0, 2].item()) | X | X + 1 | -X | X * 2 => chch
 a: sorted([a[0, 1].item(), a[0, 2].item()])[0] + a | X | X + 1 | -X | X * 2 \
-=> cccc
+=> chch
 a: a[a > a.mean().item()] | X | X | X + 1 => chh
 a: a.clamp(max=2.0) if a.max().item() > 2 else a.clone() | X | X + 1 | X * 0 \
 | X + 5 => chch
@@ -222,7 +222,7 @@ a, n: a + {"k": n}.get("k", 0) + {}.get("k", n) | X, 0 | X, 1 | X, 2 | X, 3 \
 a, n: a + [v for k, v in {"k": n}.items()][0] | X, 0 | X, 1 | X, 2 | X, 3 => \
 cchh
 a, n: a + sorted({"k": n, "l": 1}.values())[0] | X, 0 | X, 1 | X, 2 | X, 3 => \
-cccc
+ccch
 a: a + ([NESTED[0][0]] == [{"n": 2}]) | X | ! NESTED[0][0]["n"] = 3 | X | ! \
 NESTED[0][0]["n"] = 2 | X => cch
 a: a + (NESTED == [[{"n": 2}]]) | X | ! NESTED[0][0]["n"] = 3 | X | ! \
