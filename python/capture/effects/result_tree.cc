@@ -207,6 +207,11 @@ PyObject* ResultTree::Maker::MakeTuple(const Node& node) {
       PyRef::Steal(PyTuple_New(static_cast<Py_ssize_t>(node.children.size())));
   if (!tuple || !MakeItems(node, tuple.get())) return nullptr;
   if (type == &PyTuple_Type) return tuple.release();
+  if (type == &PySlice_Type) {
+    return PySlice_New(PyTuple_GET_ITEM(tuple.get(), 0),
+                       PyTuple_GET_ITEM(tuple.get(), 1),
+                       PyTuple_GET_ITEM(tuple.get(), 2));
+  }
   if (!IsPythonClass(type)) {
     return PyObject_CallOneArg(reinterpret_cast<PyObject*>(type), tuple.get());
   }

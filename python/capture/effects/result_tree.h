@@ -63,7 +63,7 @@ class ResultTree {
     kText,   // That it made of numbers.
     kPlace,  // What a place of the state held before the run.
     kSame,
-    kTuple,  // And named tuples.
+    kTuple,  // And named tuples, and slices.
     kList,
     kDict,
     kSet,

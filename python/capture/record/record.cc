@@ -3,7 +3,9 @@
 #include <limits>
 #include <utility>
 
+#include "absl/algorithm/container.h"
 #include "absl/cleanup/cleanup.h"
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "framework/base/hit_code.h"
 #include "framework/trace/recorder.h"
@@ -170,6 +172,14 @@ absl::Status Record::RunGraph(const BoundCall& bound, RaisedCall* raised,
   const std::shared_ptr<Graph> graph = bound.run->graph;
   return graph->Run(bound.inputs.tensors, bound.states, bound.numbers, replaced,
                     first_calls, tensors, numbers);
+}
+
+bool Record::IsForSize(const Miss& miss) const {
+  return miss.kind == "data size" ||
+         (miss.kind == "host read" &&
+          absl::c_any_of(size_reads_, [&](const std::string& line) {
+            return absl::EndsWith(miss.note.path, line);
+          }));
 }
 
 Record::Outcome Record::Failed(const absl::Status& status, Miss* miss,

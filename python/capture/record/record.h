@@ -226,6 +226,12 @@ class Record {
   int64_t watched_ns = 0;
   // Of the sizes that were asked for last.
   const Graph& graph() const { return *run_->graph; }
+  // Whether data decide sizes of tensors in it, or where such are cut.
+  bool has_data_sizes() const {
+    return graph().has_data_sizes() || !size_reads_.empty();
+  }
+  // Whether it missed on a number by which tensors are cut.
+  bool IsForSize(const Miss& miss) const;
   // The later backward pass of its results; null if there is none.
   const BackwardPass* backward() const { return run_->backward.get(); }
   const TorchState& torch_state() const { return torch_state_; }
@@ -356,6 +362,7 @@ class Record {
   HostInputs size_inputs_;  // Numbers that are taken for sizes.
   Draws draws_;
   HostOutcomes outcomes_;
+  std::vector<std::string> size_reads_;  // Lines that read such numbers.
   // Of the state; a run holds them, as it gives up the GIL.
   std::vector<PyObject*> run_objects_;
   std::vector<PyObject*> shared_;  // By NoteShared().

@@ -315,7 +315,7 @@ void Record::SetUp(const CaptureOptions& options, Observation& run) const {
   run.watch.values().SetExact(options.graph.exact);
   run.follows_places = !options.make_runner;
   if (options.follow_sizes) run.FollowSizes();
-  if (!options.keep_data_sizes) run.recorder.RefuseSizesOfData();
+  if (!options.keep_data_sizes) run.RefuseSizesOfData();
   watch.written().SetPromoted(&PromotedOf(options));
   watch.written().SetSlots(&slots_);
   watch.refusals().SetLooksOn(options.looks_on);

@@ -145,6 +145,10 @@ bool RecordMaker::MakeTape() {
 void RecordMaker::KeepTape() {
   constexpr size_t kMaxCalls = 50'000;
   const Tape& tape = recorded_.tape;
+  for (const int32_t call : run_.size_reads) {
+    record_.size_reads_.push_back(
+        absl::StrCat(tape.calls[call].file, ":", tape.calls[call].line));
+  }
   const absl::Span<const NumberSource> given = record_.size_inputs_.sources();
   const bool has_sizes =
       !given.empty() ||

@@ -79,6 +79,7 @@ class ResultTree::Builder {
   int AddArray(PyObject* array, PyObject* tensor, int depth);
   int AddNew(PyObject* object, int depth);
   int AddTuple(PyObject* tuple, int depth);
+  int AddSlice(PyObject* object, int depth);
   int AddSet(PyObject* set, int depth);
   // A method in C, bound to an object.
   int AddBuiltin(PyObject* object, int depth);

@@ -26,6 +26,7 @@ int ResultTree::Builder::AddNew(PyObject* object, int depth) {
       (PyTuple_Check(object) && type->tp_base == &PyTuple_Type)) {
     return AddTuple(object, depth);
   }
+  if (type == &PySlice_Type) return AddSlice(object, depth);
   if (type == &PyList_Type) {
     const int id = NewContainer(Kind::kList, object);
     AddItems(id, object, depth);
@@ -74,6 +75,15 @@ int ResultTree::Builder::AddTuple(PyObject* tuple, int depth) {
   open_[id] = true;
   AddItems(id, tuple, depth);
   open_[id] = false;
+  return id;
+}
+
+int ResultTree::Builder::AddSlice(PyObject* object, int depth) {
+  const auto* slice = reinterpret_cast<PySliceObject*>(object);
+  const int id = NewContainer(Kind::kTuple, object);
+  for (PyObject* item : {slice->start, slice->stop, slice->step}) {
+    AddChild(id, item, depth);
+  }
   return id;
 }
 

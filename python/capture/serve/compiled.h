@@ -228,7 +228,7 @@ class Compiled {
   // record. Where that goes on, what is drawn ends the graph from now on.
   void NoteOutcome();
   // The same of sizes that data decide.
-  void NoteDataSize();
+  void NoteDataSize(bool is_of_result);
   // Whether so many captures for one cause may be, and go on.
   bool AreWorthIt(int64_t captures, int64_t most, int64_t hits_of_each) const;
   void DropRecordsThat(absl::FunctionRef<bool(const Record&)> is_one);

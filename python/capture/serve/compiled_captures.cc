@@ -25,6 +25,7 @@ constexpr int64_t kMaxOutcomes = 12;
 constexpr int64_t kHitsOfOutcome = 16;
 // The same for sizes that data decide.
 constexpr int64_t kMaxDataSizes = 4;
+constexpr int64_t kMaxSizeReads = 8;
 constexpr int64_t kHitsOfDataSize = 8;
 // Earlier runs that a run at another size is compared with.
 constexpr size_t kMaxAlike = 4;
@@ -141,7 +142,7 @@ void Compiled::VarySizes(absl::Span<const std::shared_ptr<Record>> alike) {
     records_[0]->inputs().FindOtherSizes(other->inputs(), &dynamic_);
   }
   if (!why_fixed_.empty() && records_[0]->graph().has_data_sizes()) {
-    NoteDataSize();
+    NoteDataSize(/*is_of_result=*/true);
   }
   if (!why_fixed_.empty() && options_.log_recompiles) {
     Log(absl::StrCat("mica keeps sizes of ", title(), " fixed: ", why_fixed_));
@@ -202,7 +203,8 @@ void Compiled::LogMiss(const Miss& miss) const {
 
 void Compiled::NoteOutcomeOf(const Miss& miss) {
   if (miss.kind == "draw") NoteOutcome();
-  if (miss.kind == "data size") NoteDataSize();
+  const bool is_for_size = !records_.empty() && records_[0]->IsForSize(miss);
+  if (is_for_size) NoteDataSize(miss.kind == "data size");
 }
 
 void Compiled::NoteOutcome() {
@@ -211,13 +213,14 @@ void Compiled::NoteOutcome() {
   DropRecordsThat([](const Record& record) { return !record.draws().empty(); });
 }
 
-void Compiled::NoteDataSize() {
-  if (AreWorthIt(++captures_by_data_sizes_, kMaxDataSizes, kHitsOfDataSize)) {
+void Compiled::NoteDataSize(bool is_of_result) {
+  if (AreWorthIt(++captures_by_data_sizes_,
+                 is_of_result ? kMaxDataSizes : kMaxSizeReads,
+                 kHitsOfDataSize)) {
     return;
   }
   options_.capture.keep_data_sizes = false;
-  DropRecordsThat(
-      [](const Record& record) { return record.graph().has_data_sizes(); });
+  DropRecordsThat([](const Record& record) { return record.has_data_sizes(); });
 }
 
 void Compiled::DropRecordsThat(absl::FunctionRef<bool(const Record&)> is_one) {

@@ -240,6 +240,9 @@ void HostValues::MarkExactId(Id id) {
     return;
   }
   nodes_[id].is_exact = true;
+  if (nodes_[id].tape.kind == TapeHostValue::Kind::kRead && nodes_[id].is_int) {
+    exact_reads_.push_back(nodes_[id].tape.call);
+  }
   if (IsWholePart(nodes_[id].tape)) return AddBounds(nodes_[id]);
   for (const TapeHostOperand& operand : nodes_[id].tape.operands) {
     if (operand.id >= 0) MarkExactId(operand.id);
@@ -298,6 +301,11 @@ bool HostValues::HasKnown(PyObject* object) const {
       if (FindAny(PyList_GET_ITEM(object, i)) >= 0) return true;
     }
     return false;
+  }
+  if (PySlice_Check(object)) {
+    const auto* slice = reinterpret_cast<PySliceObject*>(object);
+    return FindAny(slice->start) >= 0 || FindAny(slice->stop) >= 0 ||
+           FindAny(slice->step) >= 0;
   }
   if (!PyTuple_Check(object)) return false;
   for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(object); ++i) {

@@ -278,6 +278,8 @@ class HostValues {
     if (const Id id = FindAny(object); id >= 0) MarkExactId(id);
   }
   void MarkExactId(Id id);
+  // The calls of the tape of which it read ints that became exact, in order.
+  absl::Span<const int32_t> exact_reads() const { return exact_reads_; }
   // The same for all that code in C finds in `object` without asking Python
   // code: what containers, iterators, exceptions and the like hold, at any
   // depth. An instance of a Python class is looked into as far as its base in C
@@ -372,6 +374,7 @@ class HostValues {
   bool notes_size_uses_ = false;
   std::vector<Id> size_uses_;
   absl::flat_hash_map<PyObject*, std::vector<Id>> size_texts_;
+  std::vector<int32_t> exact_reads_;
   bool has_texts_ = false;
   bool notes_text_uses_ = false;
   std::vector<Id> text_uses_;

@@ -103,7 +103,19 @@ void Observation::EndStep(PyObject** top, bool entered) {
   }
   watch.ways().EndStep(top == nullptr ? nullptr : *top, now.host_reads,
                        recorder.LastRead());
+  NoteSizeReads(now);
   mark = now;
+}
+
+void Observation::NoteSizeReads(const Recorder::Mark& now) {
+  const auto reads = watch.values().exact_reads().subspan(
+      std::exchange(num_exact_reads, watch.values().exact_reads().size()));
+  if (reads.empty() || now.calls == mark.calls) return;
+  size_reads.insert(size_reads.end(), reads.begin(), reads.end());
+  if (keeps_size_reads) return;
+  recorder.RefuseCall(
+      mark.calls, "goes by a number of a tensor as by a size, and it varies",
+      "masks keep sizes");
 }
 
 void Observation::SettlePlaces(PyObject* result) {

@@ -30,12 +30,20 @@ struct Observation {
   void EndStep(PyObject** result, bool entered);
   // Has the sizes followed that the program reads.
   void FollowSizes();
+  // Has a run refused in which data decide sizes.
+  void RefuseSizesOfData() {
+    keeps_size_reads = false;
+    recorder.RefuseSizesOfData();
+  }
   // What the numbers that a tensor was indexed with become.
   void SettlePlaces(PyObject* result);
   // An operator that wants a number and got a tensor reads it first: a number
   // that it passes to itself.
   void AddReadArguments(const Recorder::Mark& now,
                         std::vector<PassedNumbers>* passed);
+  // Whether operators that the step called went by ints that were read from
+  // tensors: how long a slice is, say.
+  void NoteSizeReads(const Recorder::Mark& now);
 
   PyFrameObject* caller;  // That the run is called from; may be null.
   StateWatch watch;
@@ -44,6 +52,9 @@ struct Observation {
   Recorder::Mark mark;  // Where the step at hand began.
   bool follows_numbers = true;
   bool follows_places = true;  // Into indices: other compilers know none such.
+  bool keeps_size_reads = true;     // Else the run is refused for them.
+  std::vector<int32_t> size_reads;  // Calls that read such ints.
+  size_t num_exact_reads = 0;       // By the end of the step before.
   // The first of autograd's that the run may make.
   const uint64_t first_node = NextGradientNode();
 };

@@ -273,6 +273,16 @@ Recorder::Mark Recorder::now() const {
   return {tape.calls.size(), tape.tensors.size(), tape.host_reads.size()};
 }
 
+void Recorder::RefuseCall(size_t call, const std::string& why,
+                          std::string mend) {
+  if (refusal_) return;
+  const TapeCall& made = impl_->tape.calls[call];
+  refusal_ = {.reason = absl::StrCat(made.op, ": ", why),
+              .mend = std::move(mend),
+              .at = {made.file, made.line}};
+  if (made.place >= 0) refusal_.places.push_back(impl_->places[made.place]);
+}
+
 const std::string& Recorder::OpOf(size_t call) const {
   return impl_->tape.calls[call].op;
 }

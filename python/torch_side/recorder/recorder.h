@@ -175,6 +175,8 @@ class Recorder {
   int64_t num_calls() const;
   // What a recorded call called: "aten.add.Tensor".
   const std::string& OpOf(size_t call) const;
+  // Refuses the run for a recorded call.
+  void RefuseCall(size_t call, const std::string& why, std::string mend);
   // Of the operators that were called, recorded by their parts or not.
   OperatorKernels& kernels() { return kernels_; }
 
