@@ -8,6 +8,14 @@
 #include "python/interpreter/interpreter.h"
 
 namespace mica {
+namespace {
+
+bool HasAttributes(PyObject* object) {
+  PyObject* dict = InstanceDict(object);
+  return dict != nullptr && PyDict_GET_SIZE(dict) > 0;
+}
+
+}  // namespace
 
 int ResultTree::Builder::AddNew(PyObject* object, int depth) {
   PyTypeObject* type = Py_TYPE(object);
@@ -32,8 +40,8 @@ int ResultTree::Builder::AddNew(PyObject* object, int depth) {
     AddItems(id, object, depth);
     return id;
   }
-  if (type == &PyDict_Type || type == &PyODict_Type ||
-      type == DefaultDictType()) {
+  const bool is_bare_ordered = type == &PyODict_Type && !HasAttributes(object);
+  if (type == &PyDict_Type || is_bare_ordered || type == DefaultDictType()) {
     const int id = NewContainer(Kind::kDict, object);
     AddDict(id, object, depth);
     // Behind the items.
@@ -45,8 +53,9 @@ int ResultTree::Builder::AddNew(PyObject* object, int depth) {
   if (type == &PySet_Type || type == &PyFrozenSet_Type) {
     return AddSet(object, depth);
   }
-  if (is_class && (base == &PyBaseObject_Type || base == &PyDict_Type ||
-                   base == &PyODict_Type)) {
+  if (type == &PyODict_Type ||
+      (is_class && (base == &PyBaseObject_Type || base == &PyDict_Type ||
+                    base == &PyODict_Type))) {
     const int id = NewContainer(Kind::kInstance, object);
     if (PyDict_Check(object)) AddDict(id, object, depth);
     AddAttributes(id, object, depth);
@@ -67,8 +76,7 @@ int ResultTree::Builder::AddNew(PyObject* object, int depth) {
 }
 
 int ResultTree::Builder::AddTuple(PyObject* tuple, int depth) {
-  PyObject* dict = InstanceDict(tuple);
-  if (dict != nullptr && PyDict_GET_SIZE(dict) > 0) {
+  if (HasAttributes(tuple)) {
     return Refuse("returns a tuple with attributes");
   }
   const int id = NewContainer(Kind::kTuple, tuple);

@@ -240,3 +240,52 @@ def test_what_is_detached_requires_no_grad(fn):
             for t in (leaf, (leaf * 2).sum()):
                 same(compiled(t), fn(t))
     assert report(compiled).hits == 4
+
+
+def test_attributes_of_an_ordered_dict_come_along():
+    """So load_state_dict() finds the versions of what `state_dict()` told."""
+
+    model = nn.Sequential(nn.Linear(4, 4), nn.BatchNorm1d(4))
+
+    def states(a):
+        return model.state_dict()
+
+    def own(a):
+        out = collections.OrderedDict(a=a * 2, b=a)
+        out._metadata = {"version": 2, "of": out["a"]}
+        return out, {"inner": collections.OrderedDict(c=a + 1)}
+
+    def in_pieces(a):
+        out = collections.OrderedDict(a=a * 2)
+        out.told = [a]
+        open("/dev/null").close()
+        out["b"] = a + 1
+        out.more = out["b"]
+        return out
+
+    for program in (states, own, in_pieces):
+        compiled = mica.compile(program)
+        for seed in range(5):
+            same(compiled(x(seed)), program(x(seed)))
+            got = compiled(x(seed))
+            for part in got if isinstance(got, tuple) else (got,):
+                want = program(x(seed))
+                want = want[0] if isinstance(want, tuple) else want
+                if "inner" not in part:
+                    same(vars(part), vars(want))
+        if program is not in_pieces:
+            assert report(compiled).hits >= 8
+
+
+def test_attributes_of_an_ordered_dict_that_is_left_come_along():
+    model, kept = nn.BatchNorm1d(4), {"best": None}
+
+    def program(a):
+        kept["best"] = model.state_dict()
+        return a * 2
+
+    compiled = mica.compile(program)
+    for seed in range(4):
+        compiled(x(seed))
+        assert kept["best"]._metadata == model.state_dict()._metadata
+    assert report(compiled).hits == 3
