@@ -5,6 +5,7 @@
 #include <optional>
 #include <utility>
 
+#include "absl/algorithm/container.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "analysis/lower/complex_calls.h"
@@ -12,6 +13,7 @@
 #include "analysis/lower/foreach.h"
 #include "analysis/lower/functional.h"
 #include "analysis/lower/lowering.h"
+#include "analysis/lower/moved_gradients.h"
 #include "framework/base/status.h"
 
 namespace mica {
@@ -60,6 +62,7 @@ absl::Status Lowering::LowerItemByItem(const TapeCall& call) {
 // A call over lists of tensors is many calls.
 absl::Status Lowering::LowerAnyCall(const TapeCall& call) {
   if (call.op == "aten.equal") return LowerEqual(call);
+  if (SelectsByNumber(call)) return LowerSelectBackward(call);
   if (WritesShared(tape_, call)) return LowerItemByItem(call);
   if (options_.keep_calls && !absl::StartsWith(call.op, "mica.") &&
       (call.aliases.empty() || !call.mutated_args.empty())) {
@@ -161,11 +164,14 @@ bool Lowering::NoteMoves(const TapeCall& call) {
       call.args.size() > 2 ? std::get_if<int64_t>(&call.args[1]) : nullptr;
   const auto* number =
       dim == nullptr ? nullptr : std::get_if<TapeHostRef>(&call.args[2]);
-  if (number != nullptr) {
+  if (number != nullptr && !tape_.host_values[number->id].is_constant) {
     const TapeTensor& tensor = tape_.tensors[base->id];
     const auto rank = static_cast<int64_t>(tensor.sizes.size());
+    const int64_t axis = *dim < 0 ? *dim + rank : *dim;
+    const bool is_index = call.args.size() == 3;  // Or where a slice begins.
     moves.push_back({.number = number->id,
-                     .stride = tensor.strides[*dim < 0 ? *dim + rank : *dim]});
+                     .stride = tensor.strides[axis],
+                     .size = is_index ? tensor.sizes[axis] : 0});
   }
   if (moves.empty()) return false;
   for (TapeTensorId id : OutputTensors(call)) {
@@ -189,8 +195,12 @@ absl::Status Lowering::LowerView(const TapeCall& call) {
         def != nullptr && !def->is_view() && !IsForAten(tape_, call);
     return is_ours ? LowerCompute(call, *def) : LowerOpaque(call);
   }
-  if (moves || def == nullptr || !def->is_view() || outputs.size() != 1 ||
-      outputs[0] == base->id || CountsFromStorage(call) ||
+  const bool is_by_number = absl::c_any_of(call.args, [](const TapeValue& arg) {
+    return std::holds_alternative<TapeHostRef>(arg);
+  });
+  if (moves || is_by_number || def == nullptr || !def->is_view() ||
+      outputs.size() != 1 || outputs[0] == base->id ||
+      CountsFromStorage(call) ||
       def->schema().params.size() != call.args.size()) {
     return absl::OkStatus();  // Current() makes it of its storage's root.
   }

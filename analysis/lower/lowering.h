@@ -45,6 +45,7 @@ class Lowering {
         builder_(registry, tape.name),
         memory_(tape, builder_) {
     memory_.set_numbers([this](int32_t id) { return LowerHostValue(id); });
+    if (options_.keep_calls) memory_.KeepGaps();
   }
 
   absl::StatusOr<LoweredTape> Run();
@@ -68,6 +69,7 @@ class Lowering {
   absl::Status LowerOpaque(const TapeCall& call);
   absl::StatusOr<std::string> OperandsForm(const TapeCall& call);
   absl::Status LowerForAten(const TapeCall& call);
+  absl::Status LowerSelectBackward(const TapeCall& call);
   absl::Status LowerEqual(const TapeCall& call);
   absl::StatusOr<ValueId> AsStored(TapeTensorId id, ValueId value);
 

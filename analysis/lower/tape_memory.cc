@@ -131,10 +131,19 @@ absl::StatusOr<Argument> TapeMemory::MovedOffset(TapeTensorId id) {
   };
   for (const Move& move : MovesOf(id)) {
     const auto stride = static_cast<double>(move.stride);
-    fixed -= tape_.host_values[move.number].value * stride;
-    MICA_ASSIGN_OR_RETURN(Argument number, numbers_(move.number));
+    const auto size = static_cast<double>(move.size);
+    const double recorded = tape_.host_values[move.number].value;
+    fixed -= (recorded < 0 ? recorded + size : recorded) * stride;
+    MICA_ASSIGN_OR_RETURN(const Argument number, numbers_(move.number));
     MICA_ASSIGN_OR_RETURN(Argument term,
-                          add("mica.scalar_mul", std::move(number), stride));
+                          add("mica.scalar_mul", number, stride));
+    if (move.size > 0) {  // From the end on if negative.
+      MICA_ASSIGN_OR_RETURN(Argument wraps, add("mica.scalar_lt", number, 0.0));
+      MICA_ASSIGN_OR_RETURN(
+          wraps, add("mica.scalar_mul", std::move(wraps), size * stride));
+      MICA_ASSIGN_OR_RETURN(
+          term, add("mica.scalar_add", std::move(term), std::move(wraps)));
+    }
     if (IsNone(sum)) {
       sum = std::move(term);
     } else {
@@ -143,6 +152,35 @@ absl::StatusOr<Argument> TapeMemory::MovedOffset(TapeTensorId id) {
     }
   }
   return add("mica.scalar_add", std::move(sum), fixed);
+}
+
+absl::StatusOr<ValueId> TapeMemory::MovedView(TapeTensorId id,
+                                              TensorType type) {
+  const TapeTensor& tensor = tape_.tensors[id];
+  const ValueId base = storages_.at(tensor.storage).value;
+  MICA_ASSIGN_OR_RETURN(Argument moved, MovedOffset(id));
+  const bool has_gaps = !type.is_dense() && type.num_elements() > 0;
+  if (!keeps_gaps_ || !has_gaps) {
+    type.strides.clear();
+    return AddOneResult(
+        "mica.window_at",
+        {ValueRef{base}, tensor.sizes, tensor.strides, std::move(moved)}, type);
+  }
+  // All from the first to the last element, in order.
+  std::vector<int64_t> extent = {1};
+  for (size_t i = 0; i < tensor.sizes.size(); ++i) {
+    extent[0] += (tensor.sizes[i] - 1) * tensor.strides[i];
+  }
+  TensorType span = {.dtype = type.dtype, .dims = {extent[0]}};
+  MICA_ASSIGN_OR_RETURN(
+      const ValueId copy,
+      AddOneResult("mica.window_at",
+                   {ValueRef{base}, std::move(extent), std::vector<int64_t>{1},
+                    std::move(moved)},
+                   std::move(span)));
+  return AddOneResult(
+      "aten.as_strided",
+      {ValueRef{copy}, tensor.sizes, tensor.strides, int64_t{0}}, type);
 }
 
 absl::StatusOr<ValueId> TapeMemory::ViewOfRoot(TapeTensorId id) {
@@ -158,14 +196,7 @@ absl::StatusOr<ValueId> TapeMemory::ViewOfRoot(TapeTensorId id) {
   if (storage.version > 0 && !root_type.is_dense()) {
     return absl::UnimplementedError("a view of memory with gaps after a write");
   }
-  if (moves) {
-    MICA_ASSIGN_OR_RETURN(Argument moved, MovedOffset(id));
-    type.strides.clear();
-    return AddOneResult("mica.window_at",
-                        {ValueRef{storage.value}, tensor.sizes, tensor.strides,
-                         std::move(moved)},
-                        type);
-  }
+  if (moves) return MovedView(id, std::move(type));
   const int64_t offset = OffsetInRoot(id);
   if (IsComplex(type.dtype) && !IsComplex(root_type.dtype)) {
     const PartsWindow window = PartsOf(tensor);

@@ -61,6 +61,8 @@ class TapeMemory {
   struct Move {
     int32_t number = -1;  // In Tape::host_values.
     int64_t stride = 0;
+    // Of the dim, where the number is an index: from the end on if negative.
+    int64_t size = 0;
   };
   void SetMoves(TapeTensorId id, std::vector<Move> moves) {
     moves_[id] = std::move(moves);
@@ -72,6 +74,8 @@ class TapeMemory {
   // Gives the value of a number.
   using NumberFn = std::function<absl::StatusOr<Argument>(int32_t number)>;
   void set_numbers(NumberFn numbers) { numbers_ = std::move(numbers); }
+  // Has values of tensors that move lie as eager's tensors do, gaps included.
+  void KeepGaps() { keeps_gaps_ = true; }
 
   // Makes what was written to inputs and states updates of the Program.
   absl::Status AddUpdates();
@@ -106,6 +110,7 @@ class TapeMemory {
   };
 
   absl::StatusOr<ValueId> ViewOfRoot(TapeTensorId id);
+  absl::StatusOr<ValueId> MovedView(TapeTensorId id, TensorType type);
   absl::Status WriteParts(TapeTensorId id, ValueId value);
   absl::StatusOr<ValueId> AddOneResult(absl::string_view op,
                                        Arguments arguments, TensorType type) {
@@ -120,6 +125,7 @@ class TapeMemory {
   std::map<int32_t, Storage> storages_;
   std::map<TapeTensorId, std::vector<Move>> moves_;
   NumberFn numbers_;
+  bool keeps_gaps_ = false;
 };
 
 }  // namespace mica

@@ -206,6 +206,9 @@ bool LaterPass::Trace(std::vector<PyObject*>* results, Refusal* refusal) {
       !live_.empty() ||
       absl::c_any_of(views_, [](const View& view) { return view.is_tracked; });
   if (!is_tracked) return true;
+  // The pass is given no number that the run reads, and views that are returned
+  // begin where they did.
+  run_.recorder.FixPlaces(/*only_tracked=*/views_.empty());
   if (options_.make_runner) {
     return Refuse("is run by another compiler", refusal);
   }

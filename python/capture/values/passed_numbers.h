@@ -22,12 +22,14 @@ struct PassedNumbers {
   bool is_data = false;     // A new tensor is made of it.
 };
 
-// An item of an index of a tensor: an int, or a slice from a number on that is
-// followed. A number without an index in the host values is a constant.
+// An item of an index of a tensor: an int, a tensor of one, or a slice from a
+// number on that is followed. A number without an index in the host values is a
+// constant.
 struct PassedPlace {
   TapeHostOperand start;
   TapeHostOperand end;  // Of a slice.
   bool is_slice = false;
+  bool is_tensor = false;  // `start` is what torch reads of it.
 };
 
 // One step indexed a tensor with `places`, all ints among the items and the

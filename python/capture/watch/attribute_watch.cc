@@ -23,6 +23,7 @@ void AttributeWatch::Use(PyObject* owner, PyObject* name, PlaceUse use) {
   if (use == PlaceUse::kWrite && step_.stored != nullptr) {
     numbers_.StoreAttribute(owner, name, step_.stored);
   }
+  if (absl::StartsWith(PyText(name), "_saved_")) recorder_.ReadSaved();
   if (PyObject* inner = FindInside(owner)) return Use(inner, name, use);
   is_write ? last_calls_.NoteUse(owner)
            : last_calls_.NoteAttribute(owner, name);

@@ -1,10 +1,12 @@
 #include "python/capture/watch/number_watch.h"
 
 #include <algorithm>
+#include <initializer_list>
 #include <optional>
 #include <tuple>
 #include <utility>
 
+#include "absl/algorithm/container.h"
 #include "absl/strings/match.h"
 #include "kernels/reference/host_arithmetic.h"
 #include "python/capture/values/constants.h"
@@ -47,6 +49,21 @@ bool KeepsAttribute(PyTypeObject* type, PyObject* name) {
       PyRef::Steal(PyObject_GetAttrString(descriptor, "fset"));
   if (!function) PyErr_Clear();
   return function && PyFunction_Check(function.get());
+}
+
+// Whether torch reads the number of such an index: bools and bytes are masks.
+bool HoldsOneInt(PyObject* index) {
+  if (!IsTensor(index) || !IsPlainTensor(index) ||
+      StorageOf(index) == nullptr) {
+    return false;
+  }
+  const TensorMeta meta = TensorMeta::Of(index);
+  return meta.sizes.empty() &&
+         absl::c_any_of(std::initializer_list<absl::string_view>{"i64", "i32",
+                                                                 "i16", "i8"},
+                        [&](absl::string_view name) {
+                          return meta.dtype == TorchDtype(name);
+                        });
 }
 
 bool KeepsItem(PyObject* container) {
@@ -238,7 +255,6 @@ bool NumberWatch::ShareAll(absl::Span<PyObject* const> args) {
 }
 
 bool NumberWatch::PassPlaces(PyObject* tensor, PyObject* key) {
-  if (values_.empty()) return false;
   PyObject* const* items = &key;
   Py_ssize_t count = 1;
   if (PyTuple_CheckExact(key)) {
@@ -253,9 +269,13 @@ bool NumberWatch::PassPlaces(PyObject* tensor, PyObject* key) {
     if (!place->is_slice || place->start.id >= 0) places.push_back(*place);
   }
   const bool is_any =
-      std::any_of(places.begin(), places.end(),
-                  [](const PassedPlace& place) { return place.start.id >= 0; });
+      std::any_of(places.begin(), places.end(), [](const PassedPlace& place) {
+        return place.is_tensor || place.start.id >= 0;
+      });
   if (!is_any) return false;
+  for (Py_ssize_t i = 0; i < count; ++i) {
+    if (IsTensor(items[i])) objects_.Touch(items[i]);
+  }
   places_ = std::move(places);
   index_ = PyRef::Share(key);
   indexed_ = PyRef::Share(tensor);
@@ -277,8 +297,10 @@ std::optional<PassedPlace> NumberWatch::PlaceOf(PyObject* item) const {
     if (!moves && (!is_fixed || values_.Find(slice->step) >= 0)) return {};
   } else if (PyLong_CheckExact(item)) {
     place.start = NumberOrConstant(item);
+  } else if (HoldsOneInt(item)) {
+    place.is_tensor = true;
   } else {
-    return {};  // Tensors and lists move dims.
+    return {};  // Other tensors and lists move dims.
   }
   for (const TapeHostOperand& number : {place.start, place.end}) {
     if (number.id >= 0 && values_.IsSize(number.id)) return {};
@@ -292,9 +314,21 @@ TapeHostOperand NumberWatch::NumberOrConstant(PyObject* number) const {
           .constant = value.value_or(-1)};
 }
 
+void NumberWatch::SetPlacesRead(absl::Span<const TapeHostOperand> numbers) {
+  size_t next = 0;
+  for (PassedPlace& place : places_) {
+    if (place.is_tensor) place.start = numbers[next++];
+  }
+}
+
 void NumberWatch::SettlePlaces(bool are_placed,
                                absl::Span<const int64_t> sizes) {
-  if (!are_placed) return values_.MarkExactDeep(index_.get());
+  if (!are_placed) {
+    for (const PassedPlace& place : places_) {
+      if (place.start.id >= 0) values_.MarkExactId(place.start.id);
+    }
+    return values_.MarkExactDeep(index_.get());
+  }
   for (size_t i = 0; i < places_.size(); ++i) {
     const PassedPlace& place = places_[i];
     const auto size = static_cast<double>(sizes[i]);
@@ -303,8 +337,7 @@ void NumberWatch::SettlePlaces(bool are_placed,
       values_.DemandRange(place.start, 0, size);
       values_.DemandRange(place.end, 0, size);
     } else if (place.start.id >= 0) {
-      const double low = place.start.constant < 0 ? -size : 0;
-      values_.DemandRange(place.start, low, low + size - 1);
+      values_.DemandRange(place.start, -size, size - 1);
     }
   }
 }

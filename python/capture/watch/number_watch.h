@@ -74,6 +74,8 @@ class NumberWatch final : public WatchPart {
   PyObject* indexed() const { return indexed_.get(); }
   // What that notes of the step at hand.
   absl::Span<const PassedPlace> places() const { return places_; }
+  // What torch read of those that are tensors, in order.
+  void SetPlacesRead(absl::Span<const TapeHostOperand> numbers);
   // They are where the step's calls begin, in dims of these sizes; else all of
   // them are made exact. Requires: at the step's end.
   void SettlePlaces(bool are_placed, absl::Span<const int64_t> sizes);

@@ -3,6 +3,7 @@
 #include <optional>
 #include <utility>
 
+#include "absl/algorithm/container.h"
 #include "framework/base/same_bits.h"
 #include "python/capture/values/numbers.h"
 #include "python/interpreter/frame_hook.h"
@@ -21,7 +22,11 @@ Observation::Observation(std::string title)
                       if (is_alias && !watch.ages().IsKnownOld(tensor)) return;
                       watch.tensors().gradients().See(tensor);
                     },
-                .places = [this] { return SitesBelow(caller); }}) {
+                .places = [this] { return SitesBelow(caller); },
+                .on_fixed_number =
+                    [this](int32_t number) {
+                      watch.values().MarkExactId(number);
+                    }}) {
   watch.SetRecorder(
       {.on_made = [this](PyObject* tensor) { recorder.AddConstant(tensor); },
        .on_host_call =
@@ -34,7 +39,8 @@ Observation::Observation(std::string title)
            [this](PyObject* tensor) {
              const Recorder::MadeBy by = recorder.FindMaker(tensor);
              return std::array{by.call, by.output, by.item};
-           }});
+           },
+       .on_saved_read = [this] { recorder.FixPlaces(true); }});
   watch.ways().SetNameOf(
       [this](PyObject* tensor) { return recorder.Find(tensor); });
   watch.SetOnStepEnd(
@@ -76,7 +82,7 @@ void Observation::EndStep(PyObject** top, bool entered) {
       }
     }
   }
-  if (!watch.numbers().places().empty()) SettlePlaces(result);
+  if (!watch.numbers().places().empty()) SettlePlaces(now, result);
   const absl::Span<const PassedNumbers> known = watch.numbers().passed();
   std::vector<PassedNumbers> passed(known.begin(), known.end());
   if (follows_numbers && watch.numbers().passes_tensors() && !entered &&
@@ -118,18 +124,39 @@ void Observation::NoteSizeReads(const Recorder::Mark& now) {
       "masks keep sizes");
 }
 
-void Observation::SettlePlaces(PyObject* result) {
-  // Autograd's formulas have the places as they were.
+void Observation::SettlePlaces(const Recorder::Mark& now, PyObject* result) {
   const bool is_tracked =
       IsGradModeOn() &&
       (RequiresGrad(watch.numbers().indexed()) ||
        (result != nullptr && IsTensor(result) && RequiresGrad(result)));
   std::vector<int64_t> sizes;
   const bool are_placed =
-      follows_numbers && follows_places && !is_tracked &&
-      recorder.PlacePlaces(mark, watch.numbers().places(), &sizes);
+      follows_numbers && follows_places && ReadPlaces(now) &&
+      recorder.PlacePlaces(mark, watch.numbers().places(), is_tracked, &sizes);
   if (are_placed) watch.sizes().KeepSizes();
   watch.numbers().SettlePlaces(are_placed, sizes);
+}
+
+bool Observation::ReadPlaces(const Recorder::Mark& now) {
+  const size_t count = absl::c_count_if(
+      watch.numbers().places(),
+      [](const PassedPlace& place) { return place.is_tensor; });
+  if (now.host_reads != mark.host_reads + count) return count == 0;
+  std::vector<TapeHostOperand> numbers;
+  for (size_t i = mark.host_reads; i < now.host_reads; ++i) {
+    const auto read = recorder.NumberRead(i);
+    if (!read.has_value() || read->type != &PyLong_Type) return false;
+    const PyRef number = MakeNumber(read->type, read->value);
+    const PyRef own = number ? NewNumber(number.get()) : PyRef();
+    if (!own) {
+      PyErr_Clear();
+      return false;
+    }
+    numbers.push_back({.id = watch.values().AddRead(own.get(), read->call, 0),
+                       .constant = read->value});
+  }
+  watch.numbers().SetPlacesRead(numbers);
+  return true;
 }
 
 void Observation::AddReadArguments(const Recorder::Mark& now,

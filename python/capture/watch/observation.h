@@ -36,7 +36,10 @@ struct Observation {
     recorder.RefuseSizesOfData();
   }
   // What the numbers that a tensor was indexed with become.
-  void SettlePlaces(PyObject* result);
+  void SettlePlaces(const Recorder::Mark& now, PyObject* result);
+  // Has the tensors among an index's places be followed as what torch read of
+  // them. False if the step read something else.
+  bool ReadPlaces(const Recorder::Mark& now);
   // An operator that wants a number and got a tensor reads it first: a number
   // that it passes to itself.
   void AddReadArguments(const Recorder::Mark& now,

@@ -66,6 +66,12 @@ struct RecorderHooks {
   // output, item; a call of -1 if none did.
   std::function<std::array<int32_t, 3>(PyObject*)> find_maker;
 
+  // The program reads what a node of autograd's keeps, indices perhaps.
+  std::function<void()> on_saved_read;
+
+  void ReadSaved() const {
+    if (on_saved_read) on_saved_read();
+  }
   void Mute(bool begins) const {
     if (on_host_call) on_host_call(begins);
   }

@@ -59,6 +59,8 @@ class Recorder {
     std::function<void(PyObject*, bool is_alias)> on_leaf;
     // The functions under way.
     std::function<FrameSites()> places;
+    // A host value has to be what it was.
+    std::function<void(int32_t)> on_fixed_number;
   };
   Recorder(std::string name, Callbacks callbacks);
   ~Recorder();
@@ -157,9 +159,13 @@ class Recorder {
   // What the step since `mark` passed to its one operator (PlaceNumbers()).
   bool PlaceNumbers(const Mark& mark, absl::Span<const PassedNumbers> numbers,
                     bool is_tracked);
-  // See mica::PlacePlaces().
+  // See mica::PlacePlaces(). `is_tracked`: autograd has the views' gradients
+  // begin where they do, which is followed, too.
   bool PlacePlaces(const Mark& mark, absl::Span<const PassedPlace> places,
-                   std::vector<int64_t>* sizes);
+                   bool is_tracked, std::vector<int64_t>* sizes);
+  // The numbers of such places have to be what they were: of all, or of those
+  // that autograd tracks.
+  void FixPlaces(bool only_tracked);
   // Whether the calls since `mark` gave a tensor of float32.
   bool GaveFloat32(const Mark& mark) const;
   // Requires: before Finish(). Reads that host values stand for are checked

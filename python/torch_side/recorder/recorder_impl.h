@@ -85,6 +85,10 @@ struct Recorder::Impl {
   ModuleScopes scopes;
   std::vector<int32_t> modules;    // By call: its module's number in `scopes`.
   std::vector<FrameSites> places;  // By TapeCall::place.
+  std::vector<uint64_t> nodes;     // By call: autograd's last node then.
+  // The numbers that views begin at, host values: by nodes of selects, and all.
+  absl::flat_hash_map<uint64_t, int32_t> placed_nodes;
+  std::vector<int32_t> tracked_places, untracked_places;
   bool started = false;
   int32_t later_part = -1;  // As TapeCall has it, of what comes now.
   bool saved_included = false;
@@ -129,6 +133,11 @@ struct Recorder::Impl {
   // has no form for it.
   TapeValue ValueOf(const c10::IValue& value, const c10::TypePtr& type,
                     const std::string& op, bool* foreign);
+  // If autograd computes by `call` on behalf of a view that begins at a number,
+  // has that be the call's, too, or be what it was.
+  void PlaceGradient(TapeCall& call);
+  void FixPlaces(bool only_tracked = false);
+
   class CallWriter;
   class CastFinder;
   class Finisher;

@@ -65,12 +65,6 @@ bool Recorder::PlaceNumbers(const Mark& mark,
                             is_tracked, at, tape);
 }
 
-bool Recorder::PlacePlaces(const Mark& mark,
-                           absl::Span<const PassedPlace> places,
-                           std::vector<int64_t>* sizes) {
-  return mica::PlacePlaces(places, mark.calls, impl_->tape, sizes);
-}
-
 bool Recorder::GaveFloat32(const Mark& mark) const {
   const Tape& tape = impl_->tape;
   for (size_t i = mark.calls; i < tape.calls.size(); ++i) {

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "python/torch_side/recorder/recorder_impl.h"
+#include "python/torch_side/tensors/autograd_access.h"
 #include "python/torch_side/tensors/engine_tensors.h"
 
 namespace mica {
@@ -142,6 +143,10 @@ void Recorder::Impl::AppendCall(TapeCall call) {
   call.is_backward = place.is_backward;
   call.later_part = later_part;
   modules.push_back(place.module);
+  nodes.push_back(NextGradientNode() - 1);
+  if (!tracked_places.empty() || !untracked_places.empty()) {
+    PlaceGradient(call);
+  }
   tape.calls.push_back(std::move(call));
 }
 
