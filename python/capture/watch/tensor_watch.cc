@@ -210,14 +210,15 @@ void TensorWatch::ReplaceData(PyObject* owner, PyObject* data) {
   before.sizes = after.sizes;
   before.strides = after.strides;
   before.requires_grad = after.requires_grad;
-  if (IsOwn(owner) || !IsLeaf(owner) || ViewRelationOf(owner).has_value() ||
+  if (!IsLeaf(owner) || ViewRelationOf(owner).has_value() ||
       VersionOf(owner) < 0 || before != after || after.has_lazy_bits()) {
     return Refuse(
-        "sets the data of a tensor that is a view, was made in the "
-        "call, or is of another kind",
+        "sets the data of a tensor that is a view, has a history, or is of "
+        "another kind",
         "set it outside the compiled function");
   }
   if (is_in_later_pass()) return Refuse("sets the data of a tensor");
+  if (IsOwn(owner)) return;  // The recorder finds it where it is.
   if (AreCastsKept()) {
     return Refuse("sets the data of a tensor where autocast keeps casts of it");
   }
