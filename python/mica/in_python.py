@@ -17,13 +17,13 @@ from typing import Any
 
 import torch
 
-from mica import _mica
+from mica import _mica, tensor_copies
 
 # As they are before the program replaces any.
 _enumerate, _isinstance, _len, _print = enumerate, isinstance, len, print
 _dict, _int, _list, _max, _min = dict, int, list, max, min
 _repr, _str, _sum, _tuple, _type = repr, str, sum, tuple, type
-_float, _iter, _isfinite = float, iter, math.isfinite
+_float, _id, _iter, _isfinite = float, id, iter, math.isfinite
 _empty, _range = torch.empty, range
 _Tensor = torch.Tensor
 _tensor = torch._C.TensorBase
@@ -332,7 +332,14 @@ def tupled(items: Iterable[Any], /) -> tuple[Any, ...]:
 
 def deepcopy(x: Any, memo: Any = None, _nil: Any = ()) -> Any:
     """`copy.deepcopy(x, memo)`, which hands on numbers and texts."""
-    return x if _type(x) in _HANDED_ON else _deepcopy(x, memo)
+    if _type(x) in _HANDED_ON:
+        return x
+    if _type(x) is _Tensor:
+        memo = {} if memo is None else memo
+        copied = None if _id(x) in memo else tensor_copies.deep(x, memo)
+        if copied is not None:
+            return copied
+    return _deepcopy(x, memo)
 
 
 # What copy.deepcopy() does itself.

@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 from typing import Any
 
+import pytest
 import torch
 from e2e.capture.agreement_of_calls import check, report, same, x
 from torch import nn
@@ -144,3 +145,96 @@ def test_an_address_in_a_result_is_refused():
         for a in kept:
             same(fn(a), f(a))
         assert not report(fn).hits
+
+
+def _net() -> nn.Module:
+    torch.manual_seed(0)
+    net = nn.Sequential(nn.Linear(4, 4), nn.BatchNorm1d(4), nn.Linear(4, 4))
+    net.register_buffer("wide", torch.arange(8.0).view(2, 4).t())
+    return net
+
+
+def of_states(net, kept, a):
+    out = net(a)
+    kept["states"] = copy.deepcopy(net.state_dict())
+    kept["states"]["0.weight"].mul_(2)
+    return out
+
+
+def of_a_module(net, kept, a):
+    other = copy.deepcopy(net)
+    other.get_buffer("wide").add_(a.sum())
+    kept["wide"] = other.get_buffer("wide")
+    return other(a) + net(a)
+
+
+def of_new_tensors(net, kept, a):
+    made = {"x": a * 2, "y": [(a + 1).t()], "n": torch.tensor(3.0)}
+    made["again"] = made["x"]
+    other = copy.deepcopy(made)
+    other["x"].add_(1)
+    kept["same"] = other["again"] is other["x"]
+    return other, made, copy.deepcopy(a)
+
+
+def of_leaves_with_gradients(net, kept, a):
+    with torch.enable_grad():
+        leaf = a.clone().requires_grad_()
+        (leaf**2).sum().backward()
+        other = copy.deepcopy(leaf)
+    return other.grad, other.requires_grad, other.detach(), leaf.grad
+
+
+def of_one_storage(net, kept, a):
+    b = a * 2
+    one, two = copy.deepcopy([b, b.detach()])
+    one.add_(1)
+    return one, two * 1
+
+
+def of_a_part(net, kept, a):
+    part = copy.deepcopy((a * 2)[:, 1:3])
+    return part + 1, part.stride(), part.untyped_storage().nbytes()
+
+
+def of_one_with_attributes(net, kept, a):
+    b = a * 2
+    b.told = [3]
+    other = copy.deepcopy(b)
+    return other * 1, other.told is not b.told, other.told
+
+
+def of_one_with_a_history(net, kept, a):
+    with torch.enable_grad():
+        b = net[0](a)
+        try:
+            copy.deepcopy(b)
+        except RuntimeError as error:
+            return str(error)[:40]
+    return None
+
+
+SERVED = [of_states, of_a_module, of_new_tensors, of_leaves_with_gradients]
+
+
+@pytest.mark.parametrize("exact", [True, False])
+@pytest.mark.parametrize(
+    "program",
+    [
+        *SERVED,
+        of_one_storage,
+        of_a_part,
+        of_one_with_attributes,
+        of_one_with_a_history,
+    ],
+)
+def test_tensors_are_copied_as_torch_copies_them(program, exact):
+    nets, kept = (_net(), _net()), ({}, {})
+    compiled = mica.compile(lambda a: program(nets[1], kept[1], a), exact=exact)
+    for seed in range(6):
+        want = program(nets[0], kept[0], x(seed))
+        same(compiled(x(seed)), want)
+        same(kept[1], kept[0])
+        same(nets[1].state_dict(), nets[0].state_dict())
+    if program in SERVED:
+        assert report(compiled).hits >= 3
