@@ -1,6 +1,5 @@
 #include "python/interpreter/opcode_stream.h"
 
-#include "absl/algorithm/container.h"
 #include "absl/strings/str_cat.h"
 #include "python/interpreter/contained.h"
 #include "python/interpreter/step_events.h"
@@ -73,8 +72,8 @@ int OpcodeStream::Tell(PyFrameObject* frame, int what, PyObject* arg) {
         break;
       }
       FollowSteps(frame);
-      CallUnstepped();
-      unstepped_.push_back(frame->f_frame);
+      RefuseUnstepped();
+      unstepped_ = frame->f_frame;
       forks_before_[frame->f_frame] = listener_.NumForks();
       listener_.EnterFunction(FunctionOf(frame->f_frame));
       break;
@@ -83,7 +82,13 @@ int OpcodeStream::Tell(PyFrameObject* frame, int what, PyObject* arg) {
       break;
     case PyTrace_RETURN:
       if (skipped_ == frame) skipped_ = nullptr;
-      EndUnstepped(frame->f_frame, /*raises=*/arg == nullptr);
+      if (unstepped_ == frame->f_frame) {
+        // What was thrown into a generator may leave it at once.
+        if (arg == nullptr && Suspends(CodeOf(unstepped_))) {
+          unstepped_ = nullptr;
+        }
+        RefuseUnstepped();
+      }
       if (arg != nullptr && consuming_.contains(CallerOf(frame->f_frame))) {
         listener_.Inspect(arg);
       } else if (arg != nullptr && taking_.contains(CallerOf(frame->f_frame))) {
@@ -99,6 +104,10 @@ int OpcodeStream::Tell(PyFrameObject* frame, int what, PyObject* arg) {
       frame->f_trace_lines = 1;
       return 0;
     case PyTrace_EXCEPTION:
+      // As when one is thrown into a generator, which closes others in turn.
+      if (unstepped_ == frame->f_frame && Suspends(CodeOf(unstepped_))) {
+        unstepped_ = nullptr;
+      }
       if (skipped_ == nullptr) {
         const bool is_triple =
             arg != nullptr && PyTuple_Check(arg) && PyTuple_GET_SIZE(arg) == 3;
@@ -122,28 +131,8 @@ void OpcodeStream::OnStep() {
   }
 }
 
-void OpcodeStream::CallUnstepped() {
-  if (unstepped_.empty() || Suspends(CodeOf(unstepped_.back()))) return;
-  RefuseUnstepped();
-}
-
-void OpcodeStream::EndUnstepped(const Frame* frame, bool raises) {
-  if (unstepped_.empty() || unstepped_.back() != frame) return;
-  // What is thrown into a generator, as one is that is let go of, may leave it
-  // at once, and it lets go of generators of its own.
-  if (!raises || !Suspends(CodeOf(frame))) return RefuseUnstepped();
-  unstepped_.pop_back();
-}
-
-void OpcodeStream::NoteStep(const Frame* frame) {
-  if (unstepped_.empty()) return;
-  const bool is_latest = unstepped_.back() == frame;
-  if (is_latest) unstepped_.pop_back();
-  if (!is_latest && absl::c_linear_search(unstepped_, frame)) RefuseUnstepped();
-}
-
 void OpcodeStream::RefuseUnstepped() {
-  unstepped_.clear();
+  if (std::exchange(unstepped_, nullptr) == nullptr) return;
   listener_.Refuse(
       "runs code whose instructions CPython doesn't announce beside another "
       "tool's (a profiler's or a debugger's)");
@@ -174,7 +163,7 @@ const Instructions* OpcodeStream::InstructionsOf(PyCodeObject* code) {
 }
 
 void OpcodeStream::Step(Frame* frame) {
-  NoteStep(frame);
+  if (unstepped_ == frame) unstepped_ = nullptr;
   PyCodeObject* code = CodeOf(frame);
   const Instructions* instructions = InstructionsOf(code);
   const int at = UnitOf(frame);

@@ -43,11 +43,7 @@ class OpcodeStream final : public InterpreterStream {
   int Tell(PyFrameObject* frame, int what, PyObject* arg);
   // What the listener called threw it.
   void RefuseFor(const std::exception& error);
-  // For the functions in unstepped_: the latest calls another function, or
-  // ends; one made a step.
-  void CallUnstepped();
-  void EndUnstepped(const Frame* frame, bool raises);
-  void NoteStep(const Frame* frame);
+  // If a function goes on, or ends, without an announced step.
   void RefuseUnstepped();
 
   // Null, with a refusal, for code that can't be followed.
@@ -137,9 +133,8 @@ class OpcodeStream final : public InterpreterStream {
   PyCodeObject* last_code_ = nullptr;
   const Instructions* last_instructions_ = nullptr;
   Frame* frame_ = nullptr;
-  // Followed functions that began and of which no step was announced yet: but
-  // for the latest they are generators, that call what they let go of.
-  std::vector<const Frame*> unstepped_;
+  // A followed function that began, if no step of it was announced yet.
+  const Frame* unstepped_ = nullptr;
   PyFrameObject* skipped_ = nullptr;  // It and what it calls aren't looked at.
   bool steps_over_ = false;           // Until the next step.
   PyObject** top_ = nullptr;          // Above the operands.

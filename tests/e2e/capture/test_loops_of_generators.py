@@ -355,3 +355,46 @@ def test_an_int_alone_says_how_often_a_loop_goes() -> None:
             for n in (5, 8, 6, 12, 9, 7, 20, 5, 11, 30, 31, 32):
                 torch.testing.assert_close(fast(x, n), fn(x, n))
         assert mica.explain(fast).captures <= 4
+
+
+def test_generators_are_closed_within_each_other():
+    """zip() leaves the second one as it is, with those that it waits for."""
+
+    def inner(x: torch.Tensor) -> Iterator[torch.Tensor]:
+        try:
+            for row in x:
+                yield row.exp()
+        finally:
+            closed.append(1)
+
+    def outer(x: torch.Tensor) -> Iterator[torch.Tensor]:
+        for row in inner(x):
+            yield row * 2
+
+    def delegating(x: torch.Tensor) -> Iterator[torch.Tensor]:
+        yield from outer(x)
+
+    def zipped(x: torch.Tensor) -> torch.Tensor:
+        total = x[0]
+        for a, b in zip(outer(x), delegating(x)):
+            total = total + a * b
+        for a in delegating(x):
+            total = total - a
+            break
+        return total
+
+    def averaged(x: torch.Tensor) -> torch.Tensor:
+        for p, q in zip(slow.parameters(), fast.parameters(), strict=False):
+            p.data.mul_(0.9).add_(q.data, alpha=0.1)
+        return slow(x)
+
+    closed: list[int] = []
+    slow, fast = (torch.nn.Linear(8, 4).double() for _ in range(2))
+    with torch.no_grad():
+        for program in (zipped, averaged):
+            compiled = mica.compile(program)
+            for _ in range(4):
+                compiled(make_rows(3))
+            told = mica.explain(compiled)
+            assert told.is_one_graph and told.hits >= 2, str(told)
+    assert len(closed) == 12
