@@ -46,6 +46,7 @@ bool IsCpuDevice(PyObject* object) {
 }
 
 bool AreCpuModes() {
+  const PyErrorKeeper keeper;  // The run may have raised.
   for (int64_t i = 0; i < Stack::stack_len(); ++i) {
     if (!IsCpuMode(Stack::get_stack_at(i)->ptr(getPyInterpreter()))) {
       return false;

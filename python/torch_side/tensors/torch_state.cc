@@ -284,7 +284,6 @@ std::optional<std::string> TorchState::Unsupported() const {
            "tangents";
   }
   if (warn_always) return "torch.set_warn_always is on";
-  if (flush_denormal) return "torch.set_flush_denormal is on";
   const c10::DispatchKeySet included(c10::DispatchKeySet::RAW, included_keys);
   if (included.has_any(c10::DispatchKeySet(
           {c10::DispatchKey::FuncTorchDynamicLayerFrontMode,

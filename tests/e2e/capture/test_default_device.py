@@ -169,6 +169,24 @@ def returned_from(x: torch.Tensor) -> torch.Tensor:
     return x
 
 
+@pytest.mark.parametrize("is_default", [False, True])
+def test_what_a_program_raises_is_raised(is_default: bool):
+    def program(x: torch.Tensor) -> torch.Tensor:
+        y = x + torch.ones(4)
+        with torch.device("cpu"):
+            return y * nowhere  # noqa: F821
+
+    torch.set_default_device("cpu" if is_default else None)
+    try:
+        compiled = mica.compile(program)
+        for _ in range(3):
+            with pytest.raises(NameError, match="nowhere"):
+                compiled(torch.randn(2, 4))
+            assert num_modes() == is_default
+    finally:
+        torch.set_default_device(None)
+
+
 @pytest.mark.parametrize("program", [left_by_error, returned_from])
 def test_blocks_that_are_left_early(program):
     served(program, torch.randn(2, 4))
