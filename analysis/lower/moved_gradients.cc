@@ -40,22 +40,10 @@ absl::Status Lowering::LowerSelectBackward(const TapeCall& call) {
                         Current(std::get<TapeTensorRef>(call.args[0]).id));
   std::vector<int64_t> strides(sizes.size(), 1);
   for (int64_t i = rank - 1; i > 0; --i) strides[i - 1] = strides[i] * sizes[i];
-  const auto step = static_cast<double>(strides[dim]);
-  const auto size = static_cast<double>(sizes[dim]);
-  const auto add = [&](absl::string_view op, Argument a, Argument b) {
-    return AddOneResult(op, {std::move(a), std::move(b)},
-                        ScalarType(DType::kF64));
-  };
-  MICA_ASSIGN_OR_RETURN(const Argument index, LowerHostValue(number));
-  MICA_ASSIGN_OR_RETURN(const ValueId place,
-                        add("mica.scalar_mul", index, step));
-  // From the end on if negative.
-  MICA_ASSIGN_OR_RETURN(const ValueId wraps, add("mica.scalar_lt", index, 0.0));
-  MICA_ASSIGN_OR_RETURN(const ValueId whole,
-                        add("mica.scalar_mul", ValueRef{wraps}, size * step));
   MICA_ASSIGN_OR_RETURN(
-      const ValueId offset,
-      add("mica.scalar_add", ValueRef{place}, ValueRef{whole}));
+      const Argument offset,
+      memory_.DistanceOf(
+          {.number = number, .stride = strides[dim], .size = sizes[dim]}));
   MICA_ASSIGN_OR_RETURN(
       const ValueId zeros,
       AddOneResult("aten.full", {sizes, 0.0, type.dtype}, type));
@@ -65,7 +53,7 @@ absl::Status Lowering::LowerSelectBackward(const TapeCall& call) {
       const ValueId written,
       AddOneResult("mica.write_window_at",
                    {ValueRef{zeros}, ValueRef{gradient}, std::move(sizes),
-                    std::move(strides), ValueRef{offset}},
+                    std::move(strides), offset},
                    type));
   return memory_.SetFresh(result, written);
 }

@@ -113,6 +113,29 @@ const std::vector<TapeMemory::Move>& TapeMemory::MovesOf(
   return tensor.origin == TapeOrigin::kAlias ? MovesOf(tensor.base) : none;
 }
 
+absl::StatusOr<Argument> TapeMemory::AddNumber(absl::string_view op, Argument a,
+                                               Argument b) {
+  MICA_ASSIGN_OR_RETURN(
+      const ValueId value,
+      AddOneResult(op, {std::move(a), std::move(b)}, ScalarType(DType::kF64)));
+  return Argument(ValueRef{value});
+}
+
+absl::StatusOr<Argument> TapeMemory::DistanceOf(const Move& move) {
+  const auto stride = static_cast<double>(move.stride);
+  const auto size = static_cast<double>(move.size);
+  MICA_ASSIGN_OR_RETURN(const Argument number, numbers_(move.number));
+  MICA_ASSIGN_OR_RETURN(Argument distance,
+                        AddNumber("mica.scalar_mul", number, stride));
+  if (move.size == 0) return distance;
+  // From the end on if negative.
+  MICA_ASSIGN_OR_RETURN(Argument wraps,
+                        AddNumber("mica.scalar_lt", number, 0.0));
+  MICA_ASSIGN_OR_RETURN(
+      wraps, AddNumber("mica.scalar_mul", std::move(wraps), size * stride));
+  return AddNumber("mica.scalar_add", std::move(distance), std::move(wraps));
+}
+
 absl::StatusOr<Argument> TapeMemory::MovedOffset(TapeTensorId id) {
   const TapeTensor& root = tape_.tensors[storage(id).root];
   if (root.dtype != tape_.tensors[id].dtype ||
@@ -122,36 +145,20 @@ absl::StatusOr<Argument> TapeMemory::MovedOffset(TapeTensorId id) {
   }
   double fixed = static_cast<double>(OffsetInRoot(id));
   Argument sum;
-  const auto add = [&](absl::string_view op, Argument a,
-                       Argument b) -> absl::StatusOr<Argument> {
-    MICA_ASSIGN_OR_RETURN(const ValueId value,
-                          AddOneResult(op, {std::move(a), std::move(b)},
-                                       ScalarType(DType::kF64)));
-    return Argument(ValueRef{value});
-  };
   for (const Move& move : MovesOf(id)) {
-    const auto stride = static_cast<double>(move.stride);
-    const auto size = static_cast<double>(move.size);
     const double recorded = tape_.host_values[move.number].value;
-    fixed -= (recorded < 0 ? recorded + size : recorded) * stride;
-    MICA_ASSIGN_OR_RETURN(const Argument number, numbers_(move.number));
-    MICA_ASSIGN_OR_RETURN(Argument term,
-                          add("mica.scalar_mul", number, stride));
-    if (move.size > 0) {  // From the end on if negative.
-      MICA_ASSIGN_OR_RETURN(Argument wraps, add("mica.scalar_lt", number, 0.0));
-      MICA_ASSIGN_OR_RETURN(
-          wraps, add("mica.scalar_mul", std::move(wraps), size * stride));
-      MICA_ASSIGN_OR_RETURN(
-          term, add("mica.scalar_add", std::move(term), std::move(wraps)));
-    }
+    const int64_t wrapped = recorded < 0 ? move.size : 0;
+    fixed -= (recorded + static_cast<double>(wrapped)) *
+             static_cast<double>(move.stride);
+    MICA_ASSIGN_OR_RETURN(Argument distance, DistanceOf(move));
     if (IsNone(sum)) {
-      sum = std::move(term);
+      sum = std::move(distance);
     } else {
-      MICA_ASSIGN_OR_RETURN(
-          sum, add("mica.scalar_add", std::move(sum), std::move(term)));
+      MICA_ASSIGN_OR_RETURN(sum, AddNumber("mica.scalar_add", std::move(sum),
+                                           std::move(distance)));
     }
   }
-  return add("mica.scalar_add", std::move(sum), fixed);
+  return AddNumber("mica.scalar_add", std::move(sum), fixed);
 }
 
 absl::StatusOr<ValueId> TapeMemory::MovedView(TapeTensorId id,

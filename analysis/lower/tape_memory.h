@@ -69,6 +69,8 @@ class TapeMemory {
   }
   // Those of what it is an alias of, if it is one. None for most.
   const std::vector<Move>& MovesOf(TapeTensorId id) const;
+  // How far a move goes, in elements.
+  absl::StatusOr<Argument> DistanceOf(const Move& move);
   // Where a tensor that moves begins in its root, in elements.
   absl::StatusOr<Argument> MovedOffset(TapeTensorId id);
   // Gives the value of a number.
@@ -109,6 +111,9 @@ class TapeMemory {
     int version = -1;
   };
 
+  // What Python's numbers give, a number again.
+  absl::StatusOr<Argument> AddNumber(absl::string_view op, Argument a,
+                                     Argument b);
   absl::StatusOr<ValueId> ViewOfRoot(TapeTensorId id);
   absl::StatusOr<ValueId> MovedView(TapeTensorId id, TensorType type);
   absl::Status WriteParts(TapeTensorId id, ValueId value);
