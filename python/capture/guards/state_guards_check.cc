@@ -290,7 +290,7 @@ bool StateGuards::CheckClass(const ClassFacts& facts, const UserLine& at,
                           : facts.attributes[PyLong_AsSize_t(number)];
     if (IsAttribute(facts, was, value)) continue;
     if (IsOfNoConcern(name, was.value, value)) continue;
-    if (type == HookHandleType() && PyText(name) == "next_id") continue;
+    if (IsLibraryCounter(type, name)) continue;
     return differ(name, was.value, value);
   }
   // What is new and of no concern doesn't make up for what has gone.

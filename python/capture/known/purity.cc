@@ -199,6 +199,13 @@ PyTypeObject* HookHandleType() {
   return type != nullptr && PyType_Check(type) ? AsType(type) : nullptr;
 }
 
+bool IsLibraryCounter(PyTypeObject* type, PyObject* name) {
+  const std::string word = PyText(name);
+  return (word == "next_id" && type == HookHandleType()) ||
+         (word == "generation" &&
+          TypeName(type) == "torch._dynamo.mutation_guard.GenerationTracker");
+}
+
 bool IsScriptFunctionType(PyTypeObject* type) {
   return purity->script_function != nullptr &&
          PyType_IsSubtype(type, purity->script_function);

@@ -137,6 +137,10 @@ bool IsPureCallableType(PyTypeObject* type);
 bool IsAttributeGetterType(PyTypeObject* type);
 // torch.utils.hooks.RemovableHandle, whose `next_id` counts hooks.
 PyTypeObject* HookHandleType();
+// Whether an attribute of a class is a count of torch's own, which it notes of
+// new objects and nobody goes by: of hooks, or of how often torch.compile
+// began.
+bool IsLibraryCounter(PyTypeObject* type, PyObject* name);
 // torch.jit.ScriptFunction.
 bool IsScriptFunctionType(PyTypeObject* type);
 // Whether nodes of this kind in TorchScript ("aten::mul", "prim::If") do what

@@ -81,9 +81,9 @@ void AttributeWatch::UseOfModule(PyObject* module, PyObject* name,
 }
 
 void AttributeWatch::ReadOfType(PyTypeObject* type, PyObject* name) {
-  // Hits register no hooks, and count none.
-  if (type == HookHandleType() && PyText(name) == "next_id") {
-    return Refuse("asks how many hooks were registered");
+  if (IsLibraryCounter(type, name)) {
+    return Refuse(absl::StrCat("asks for ", TypeName(type), ".", PyText(name),
+                               ", by which torch counts"));
   }
   objects_.TouchType(type);
   objects_.HoldText(reinterpret_cast<PyObject*>(type), name);
