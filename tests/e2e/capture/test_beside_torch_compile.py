@@ -5,18 +5,18 @@ from __future__ import annotations
 import pytest
 import torch
 from torch import nn
+from torch._dynamo import mutation_guard
 
 import mica
 
 
 @pytest.fixture
 def tracker():
-    """What torch.compile counts its beginnings by, which patches nn.Module."""
-    torch.compile(lambda x: x + 1, backend="eager")(torch.ones(2))
-    module = torch._dynamo.mutation_guard
-    before = module.GenerationTracker.generation
-    yield module.GenerationTracker
-    module.GenerationTracker.generation = before
+    """What torch.compile counts its beginnings by."""
+    mutation_guard.install_generation_tagging_init()  # Patches nn.Module.
+    before = mutation_guard.GenerationTracker.generation
+    yield mutation_guard.GenerationTracker
+    mutation_guard.GenerationTracker.generation = before
 
 
 def test_modules_that_a_call_makes_are_no_other_at_each_compile(tracker):
