@@ -88,8 +88,10 @@ ctest_preset() {
   run_step "C++ tests ($preset)" "ctest-$preset" \
     ctest --preset "$preset" -j "$(nproc)" "$@" || status=$?
   # The end of ctest's output, which was shown, only names tests.
-  ((status == 0)) || grep -A12 -E 'Failure$|ERROR: |runtime error:|SUMMARY: ' \
-    "$log_dir/ctest-$preset.log" | head -n 80 | cut -c 1-200 | sed 's/^/    /'
+  if ((status != 0)); then
+    { grep -A12 -E 'Failure$|ERROR: |runtime error:|SUMMARY: ' \
+      "$log_dir/ctest-$preset.log" || true; } | sed -n '1,80s/^/    /p'
+  fi
   total=$(grep -oE 'out of [0-9]+' "$log_dir/ctest-$preset.log" |
     tail -n 1 | grep -oE '[0-9]+' || echo 0)
   bad=$(log_number "ctest-$preset" '[0-9]+ tests failed')

@@ -308,9 +308,13 @@ TEST(LowerTest, AnIndexThatVariesMovesAView) {
   MICA_ASSERT_OK_AND_ASSIGN(LoweredTape lowered,
                             LowerTape(maker.tape(), AllOps()));
   const std::string text = ToText(lowered.program);
-  EXPECT_THAT(text, HasSubstr("mica.scalar_lt(%i, 0.0)"));
+  EXPECT_THAT(text, HasSubstr("%0 = mica.scalar_mul(%i, 1.0)"));
+  EXPECT_THAT(text, HasSubstr("%1 = mica.scalar_lt(%i, 0.0)"));
+  EXPECT_THAT(text, HasSubstr("%2 = mica.scalar_mul(%1, 5.0)"));
+  EXPECT_THAT(text, HasSubstr("%3 = mica.scalar_add(%0, %2)"));
   EXPECT_THAT(text, HasSubstr(", [2], [5], %"));
-  EXPECT_THAT(text, HasSubstr("mica.write_window_at(%x, %"));
+  EXPECT_THAT(text, HasSubstr("%7 = mica.scalar_add(%3, 0.0)"));
+  EXPECT_THAT(text, HasSubstr("mica.write_window_at(%x, %6, [2], [5], %7)"));
   EXPECT_THAT(text, HasSubstr("mica.window_at("));
   EXPECT_THAT(text, HasSubstr(", 5.0) : f64"));  // 7, less 2 of the index.
   EXPECT_EQ(lowered.program.updates().size(), 1);

@@ -122,18 +122,22 @@ absl::StatusOr<Argument> TapeMemory::AddNumber(absl::string_view op, Argument a,
 }
 
 absl::StatusOr<Argument> TapeMemory::DistanceOf(const Move& move) {
+  Argument& known = distances_[{move.number, move.stride, move.size}];
+  if (!IsNone(known)) return known;
   const auto stride = static_cast<double>(move.stride);
   const auto size = static_cast<double>(move.size);
   MICA_ASSIGN_OR_RETURN(const Argument number, numbers_(move.number));
   MICA_ASSIGN_OR_RETURN(Argument distance,
                         AddNumber("mica.scalar_mul", number, stride));
-  if (move.size == 0) return distance;
+  if (move.size == 0) return known = distance;
   // From the end on if negative.
   MICA_ASSIGN_OR_RETURN(Argument wraps,
                         AddNumber("mica.scalar_lt", number, 0.0));
   MICA_ASSIGN_OR_RETURN(
       wraps, AddNumber("mica.scalar_mul", std::move(wraps), size * stride));
-  return AddNumber("mica.scalar_add", std::move(distance), std::move(wraps));
+  MICA_ASSIGN_OR_RETURN(known, AddNumber("mica.scalar_add", std::move(distance),
+                                         std::move(wraps)));
+  return known;
 }
 
 absl::StatusOr<Argument> TapeMemory::MovedOffset(TapeTensorId id) {

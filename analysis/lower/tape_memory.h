@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <functional>
 #include <map>
+#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -69,7 +70,7 @@ class TapeMemory {
   }
   // Those of what it is an alias of, if it is one. None for most.
   const std::vector<Move>& MovesOf(TapeTensorId id) const;
-  // How far a move goes, in elements.
+  // How far a move goes, in elements; computed once.
   absl::StatusOr<Argument> DistanceOf(const Move& move);
   // Where a tensor that moves begins in its root, in elements.
   absl::StatusOr<Argument> MovedOffset(TapeTensorId id);
@@ -129,6 +130,7 @@ class TapeMemory {
   std::vector<TensorValue> tensors_;
   std::map<int32_t, Storage> storages_;
   std::map<TapeTensorId, std::vector<Move>> moves_;
+  std::map<std::tuple<int32_t, int64_t, int64_t>, Argument> distances_;
   NumberFn numbers_;
   bool keeps_gaps_ = false;
 };

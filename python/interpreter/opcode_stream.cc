@@ -82,13 +82,7 @@ int OpcodeStream::Tell(PyFrameObject* frame, int what, PyObject* arg) {
       break;
     case PyTrace_RETURN:
       if (skipped_ == frame) skipped_ = nullptr;
-      if (unstepped_ == frame->f_frame) {
-        // What was thrown into a generator may leave it at once.
-        if (arg == nullptr && Suspends(CodeOf(unstepped_))) {
-          unstepped_ = nullptr;
-        }
-        RefuseUnstepped();
-      }
+      if (unstepped_ == frame->f_frame) RefuseUnstepped();
       if (arg != nullptr && consuming_.contains(CallerOf(frame->f_frame))) {
         listener_.Inspect(arg);
       } else if (arg != nullptr && taking_.contains(CallerOf(frame->f_frame))) {
@@ -104,7 +98,8 @@ int OpcodeStream::Tell(PyFrameObject* frame, int what, PyObject* arg) {
       frame->f_trace_lines = 1;
       return 0;
     case PyTrace_EXCEPTION:
-      // As when one is thrown into a generator, which closes others in turn.
+      // As when one is thrown into a generator, which may leave it at once, and
+      // closes others in turn.
       if (unstepped_ == frame->f_frame && Suspends(CodeOf(unstepped_))) {
         unstepped_ = nullptr;
       }

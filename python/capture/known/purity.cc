@@ -200,10 +200,12 @@ PyTypeObject* HookHandleType() {
 }
 
 bool IsLibraryCounter(PyTypeObject* type, PyObject* name) {
-  const std::string word = PyText(name);
-  return (word == "next_id" && type == HookHandleType()) ||
-         (word == "generation" &&
-          TypeName(type) == "torch._dynamo.mutation_guard.GenerationTracker");
+  const auto is_named = [name](const char* word) {
+    return PyUnicode_CompareWithASCIIString(name, word) == 0;
+  };
+  if (type == HookHandleType()) return is_named("next_id");
+  return is_named("generation") &&
+         TypeName(type) == "torch._dynamo.mutation_guard.GenerationTracker";
 }
 
 bool IsScriptFunctionType(PyTypeObject* type) {

@@ -69,10 +69,10 @@ class CallWatch final : public WatchPart {
                   PyObject* keyword_names);
   // A function of TorchScript.
   void CallScript(PyObject* function, absl::Span<PyObject* const> args);
-  // By its class's __call__, if that is Python code.
   // str() of a container that holds followed numbers, which Python code is
   // called for instead.
   bool MakesTextInPython(PyObject* callable, absl::Span<PyObject* const> args);
+  // By its class's __call__, if that is Python code.
   void CallInstance(PyObject* callable, absl::Span<PyObject* const> args,
                     PyObject* keyword_names);
 

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import pytest
 import torch
 import torch.nn.functional as F
-from e2e.capture.two_worlds import World, check, with_grad
+from e2e.capture.two_worlds import check_training, with_grad
 from torch import nn
 from torch.overrides import TorchFunctionMode
 
@@ -57,31 +57,13 @@ def test_programs_are_one_graph():
 @pytest.mark.once("eager steps under a mode keep references to None")
 @pytest.mark.usefixtures("cpu_by_default")
 def test_training_steps_are_served():
-    def make() -> World:
-        world = World()
-        torch.manual_seed(0)
-        world.model = nn.Sequential(nn.Linear(4, 8), nn.ReLU(), nn.Linear(8, 2))
-        world.optimizer = torch.optim.Adam(world.model.parameters(), lr=0.01)
+    def make_net() -> nn.Module:
+        return nn.Sequential(nn.Linear(4, 8), nn.ReLU(), nn.Linear(8, 2))
 
-        def step(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
-            world.optimizer.zero_grad()
-            loss = F.cross_entropy(world.model(x), y)
-            loss.backward()
-            world.optimizer.step()
-            return loss
+    def draw() -> tuple[torch.Tensor, torch.Tensor]:
+        return torch.randn(6, 4), torch.randint(2, (6,))
 
-        world.program = step
-        return world
-
-    def step(seed: int):
-        def take(world, run):
-            torch.manual_seed(seed)
-            loss = run(torch.randn(6, 4), torch.randint(2, (6,)))
-            return loss, [p.detach() for p in world.model.parameters()]
-
-        return take
-
-    assert check(make, *[step(i) for i in range(8)], exact=False) >= 5
+    assert check_training(make_net, draw, exact=False) >= 5
 
 
 def test_other_modes_are_another_record():

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from typing import Any
+from collections.abc import Iterator
 
 import pytest
 import torch
 import torch.nn.functional as F
-from e2e.capture.two_worlds import World, check, with_grad
+from e2e.capture.two_worlds import check_training, with_grad
 from torch import nn
 
 import mica
@@ -43,32 +42,10 @@ class Net(nn.Module):
 
 @pytest.mark.parametrize("exact", [False, True])
 def test_training_steps(exact: bool):
-    def make() -> World:
-        world = World()
-        torch.manual_seed(0)
-        world.net = Net()
-        world.optimizer = torch.optim.AdamW(world.net.parameters(), lr=0.01)
+    def draw() -> tuple[torch.Tensor, torch.Tensor]:
+        return torch.randint(7, (4, 8)), torch.randint(3, (4,))
 
-        def step(words: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
-            world.optimizer.zero_grad()
-            loss = F.cross_entropy(world.net(words), labels)
-            loss.backward()
-            world.optimizer.step()
-            return loss
-
-        world.program = step
-        return world
-
-    def step(seed: int) -> Callable[[Any, Any], Any]:
-        def take(world: Any, run: Any) -> Any:
-            torch.manual_seed(seed)
-            words, labels = torch.randint(7, (4, 8)), torch.randint(3, (4,))
-            loss = run(words, labels)
-            return loss, [p.detach() for p in world.net.parameters()]
-
-        return take
-
-    assert check(make, *[step(i) for i in range(8)], exact=exact) >= 5
+    assert check_training(Net, draw, exact=exact) >= 5
 
 
 TYPES = [

@@ -56,5 +56,39 @@ def check(
     return report(compiled).hits
 
 
+def check_training(
+    make_net: Callable[[], torch.nn.Module],
+    draw: Callable[[], tuple[torch.Tensor, torch.Tensor]],
+    exact: bool = True,
+) -> int:
+    """Trains a net on drawn batches of inputs and classes; returns the hits."""
+
+    def make() -> World:
+        world = World()
+        torch.manual_seed(0)
+        world.net = make_net()
+        world.optimizer = torch.optim.AdamW(world.net.parameters(), lr=0.01)
+
+        def step(x: torch.Tensor, classes: torch.Tensor) -> torch.Tensor:
+            world.optimizer.zero_grad()
+            loss = torch.nn.functional.cross_entropy(world.net(x), classes)
+            loss.backward()
+            world.optimizer.step()
+            return loss
+
+        world.program = step
+        return world
+
+    def take(seed: int) -> Step:
+        def step(world: Any, program: Any) -> Any:
+            torch.manual_seed(seed)
+            loss = program(*draw())
+            return loss, [p.detach() for p in world.net.parameters()]
+
+        return step
+
+    return check(make, *[take(i) for i in range(8)], exact=exact)
+
+
 class World:
     """A namespace."""
