@@ -4,6 +4,7 @@
 // Arguments of products: rows of x, columns of the result, depth. "Packed" is
 // for frozen weights, "InPlace" reads a weight [n, k] at every run.
 
+#include <algorithm>
 #include <cstdint>
 #include <cstdlib>
 #include <memory>
@@ -140,6 +141,74 @@ void BM_OneDnnInPlace(benchmark::State& state) {
   RunOneDnn(state, Weight::kInPlace, Activation::kNone);
 }
 
+// Frozen weights as a model has them: each run's is another, and they come
+// from beyond the second-level cache.
+int64_t NumCold(int64_t floats) {
+  constexpr int64_t kFloats = 32 * 1024 * 1024;
+  return std::max<int64_t>(kFloats / floats, 2);
+}
+
+void BM_TilesCold(benchmark::State& state) {
+  const int64_t m = state.range(0), n = state.range(1), k = state.range(2);
+  Product product;
+  const auto no = Product::Prepare({.m = m,
+                                    .n = n,
+                                    .k = k,
+                                    .a_row_stride = k,
+                                    .b_row_stride = 1,
+                                    .b_col_stride = k,
+                                    .c_row_stride = n,
+                                    .has_bias = true,
+                                    .is_frozen = true},
+                                   product);
+  CHECK(!no.has_value()) << *no;
+  const Floats a = MakeFloats(m * k), c = MakeFloats(m * n),
+               bias = MakeFloats(n);
+  const int64_t floats = product.packed_floats(), copies = NumCold(floats);
+  const Floats packed = MakeFloats(floats * copies);
+  const Floats scratch = MakeFloats(product.scratch_floats());
+  int64_t next = 0;
+  for (auto _ : state) {
+    product.Run({.a = a.get(),
+                 .b = packed.get() + next * floats,
+                 .bias = bias.get(),
+                 .c = c.get(),
+                 .scratch = scratch.get()});
+    next = next + 1 < copies ? next + 1 : 0;
+  }
+  CountFlops(state, 2 * m * n * k);
+}
+
+void BM_OneDnnCold(benchmark::State& state) {
+  const int64_t m = state.range(0), n = state.range(1), k = state.range(2);
+  auto matmul = OneDnnMatmul::Create({.m = m,
+                                      .n = n,
+                                      .k = k,
+                                      .a_strides = {0, k, 1},
+                                      .b_strides = {0, 1, k},
+                                      .c_strides = {0, n, 1},
+                                      .has_bias = true,
+                                      .is_packed = true});
+  CHECK(matmul.ok()) << matmul.status();
+  auto run = OneDnnMatmulRun::Create(**matmul);
+  CHECK(run.ok()) << run.status();
+  const Floats a = MakeFloats(m * k), c = MakeFloats(m * n),
+               bias = MakeFloats(n);
+  const int64_t floats = ((*matmul)->packed_bytes() / 4 + 15) / 16 * 16,
+                copies = NumCold(floats);
+  const Floats packed = MakeFloats(floats * copies);
+  const Floats scratch = MakeFloats((*matmul)->scratch_bytes() / 4 + 16);
+  int64_t next = 0;
+  for (auto _ : state) {
+    const absl::Status status =
+        (*run)->Run(a.get(), packed.get() + next * floats, bias.get(), nullptr,
+                    c.get(), scratch.get());
+    CHECK(status.ok()) << status;
+    next = next + 1 < copies ? next + 1 : 0;
+  }
+  CountFlops(state, 2 * m * n * k);
+}
+
 void Tiny(benchmark::internal::Benchmark* b) {
   for (int64_t m : {1, 4, 8, 32, 64}) b->Args({m, 64, 64});
   b->Args({32, 32, 32})->Args({8, 256, 64})->Args({128, 256, 64});
@@ -150,12 +219,20 @@ void Layers(benchmark::internal::Benchmark* b) {
   }
   b->Args({128, 768, 768})->Args({128, 3072, 768})->Args({128, 768, 3072});
 }
+void Models(benchmark::internal::Benchmark* b) {
+  for (int64_t m : {16, 32, 64, 128, 197, 256, 1024}) {
+    b->Args({m, 768, 768})->Args({m, 3072, 768})->Args({m, 768, 3072});
+    b->Args({m, 512, 512})->Args({m, 2048, 512});
+  }
+}
 void All(benchmark::internal::Benchmark* b) {
   Tiny(b);
   Layers(b);
 }
 BENCHMARK(BM_TilesPacked)->Apply(All);
 BENCHMARK(BM_OneDnnPacked)->Apply(All);
+BENCHMARK(BM_TilesCold)->Apply(Models);
+BENCHMARK(BM_OneDnnCold)->Apply(Models);
 BENCHMARK(BM_TilesInPlace)->Apply(All);
 BENCHMARK(BM_OneDnnInPlace)->Apply(All);
 BENCHMARK(BM_TilesPackedGelu)->Apply(Layers);
