@@ -156,6 +156,8 @@ struct GemmArgs {
   const float* b = nullptr;
   int64_t b_row_stride = 0;
   int64_t b_panel_stride = 0;
+  // Where the panel lies, if any, that is read after this product's last one.
+  const float* next_b = nullptr;
   float* c = nullptr;  // Unit stride along n.
   int64_t c_row_stride = 0;
   int64_t m = 0, n = 0, k = 0;

@@ -18,12 +18,19 @@ namespace {
 constexpr int64_t kAhead = 12 * kPanelCols;
 // Pixels of a block see at most about this many floats of x, so that these
 // stay in the second-level cache while panel after panel goes over them.
+#if defined(__AVX512F__)
+constexpr int64_t kBlockFloats = 128 * 1024;
+#else
 constexpr int64_t kBlockFloats = 64 * 1024;
+#endif
+// From so many terms on a panel is large enough to be fetched by the one
+// before.
+constexpr int64_t kFetchedTerms = 128;
 // Terms that are summed one after the other, so that the error of a long sum
 // is that of a short one.
 constexpr int64_t kPieceTerms = 128;
 // A block's table of addresses has at most this many.
-constexpr int64_t kBlockAddresses = 8 * 1024;
+constexpr int64_t kBlockAddresses = 4 * 1024;
 // Pixels whose addresses differ by a multiple of this share a few cache sets
 // and push each other out.
 constexpr int64_t kPageFloats = 1024;
@@ -36,6 +43,11 @@ MICA_INLINE void Prefetch(const float* p) {
   __builtin_prefetch(p, /*rw=*/0, /*locality=*/3);
 }
 
+// To the second-level cache.
+MICA_INLINE void PrefetchFar(const float* p) {
+  __builtin_prefetch(p, /*rw=*/0, /*locality=*/2);
+}
+
 MICA_INLINE void PrefetchForWrite(const float* p) {
   __builtin_prefetch(p, /*rw=*/1, /*locality=*/3);
 }
@@ -46,13 +58,17 @@ struct TileArgs {
   // Where the next tile's pixels begin, counted from this one's first, if
   // pixels lie without gaps; else 0.
   int64_t next_pixels = 0;
+  // What it fetches of the next panel, term by term: so many floats on at each.
+  const float* ahead = nullptr;
+  int64_t ahead_step = 0;
   int64_t out_stride = 0, residual_stride = 0;
   Activation activation = Activation::kNone;
 };
 
 // kRows pixels. `pixels` holds, tap by tap, the address of each pixel's
 // channels. With kMasked only the lanes of `mask` exist in the last vector.
-template <int kRows, int kVectors, bool kMasked>
+// With kFetches the next panel is fetched.
+template <int kRows, int kVectors, bool kMasked, bool kFetches>
 void Tile(const TileArgs& g, const float* const* pixels, const float* weight,
           float* out, const float* bias, const float* residual, Vm mask) {
   Vf acc[kRows][kVectors];
@@ -92,6 +108,8 @@ void Tile(const TileArgs& g, const float* const* pixels, const float* weight,
   }
   const float* next = pixels[0] + g.next_pixels;
   const int64_t next_step = g.next_pixels > 0 ? kLineFloats : 0;
+  const float* ahead = g.ahead;
+  const int64_t ahead_step = g.ahead_step;
   int64_t terms = 0;
   for (int64_t tap = 0; tap < g.taps; ++tap, pixels += kRows) {
     const float* p[kRows];
@@ -121,6 +139,10 @@ void Tile(const TileArgs& g, const float* const* pixels, const float* weight,
         if (kVectors > 1) Prefetch(weight + kAhead + kLanes);
         Prefetch(next);
         next += next_step;
+        if constexpr (kFetches) {
+          PrefetchFar(ahead);
+          ahead += ahead_step;
+        }
         weight += kPanelCols;
       }
     }
@@ -179,6 +201,7 @@ using TileFn = void (*)(const TileArgs&, const float* const*, const float*,
 
 // By the number of rows, for each width of a panel.
 struct TileTable {
+  TileFn two_fetching[kTileRows + 1] = {};
   TileFn two[kTileRows + 1] = {};
   TileFn two_masked[kTileRows + 1] = {};
   TileFn one_masked[kTileRows + 1] = {};
@@ -186,9 +209,10 @@ struct TileTable {
 
 template <int kRows>
 constexpr void FillTiles(TileTable& table) {
-  table.two[kRows] = Tile<kRows, 2, false>;
-  table.two_masked[kRows] = Tile<kRows, 2, true>;
-  table.one_masked[kRows] = Tile<kRows, 1, true>;
+  table.two_fetching[kRows] = Tile<kRows, 2, false, true>;
+  table.two[kRows] = Tile<kRows, 2, false, false>;
+  table.two_masked[kRows] = Tile<kRows, 2, true, false>;
+  table.one_masked[kRows] = Tile<kRows, 1, true, false>;
   if constexpr (kRows > 1) FillTiles<kRows - 1>(table);
 }
 
@@ -204,7 +228,8 @@ int64_t Taps(const WindowArgs& w) { return w.kernel_rows * w.kernel_cols; }
 
 // Pixels of the result that are done together; whole tiles.
 int64_t BlockPixels(const WindowArgs& w) {
-  const int64_t floats = w.channels * w.row_step * w.col_step;
+  // A step of two brings in four pixels of x, or those that the taps see.
+  const int64_t floats = w.channels * Min64(w.row_step * w.col_step, Taps(w));
   int64_t pixels = kBlockFloats / (floats > 0 ? floats : 1);
   pixels = Min64(pixels, kBlockAddresses / Taps(w));
   return pixels > kTileRows ? pixels / kTileRows * kTileRows : kTileRows;
@@ -333,11 +358,15 @@ void Block(const ConvolutionArgs& args, int64_t begin, int64_t end) {
                reinterpret_cast<float*>(static_cast<char*>(args.scratch) +
                                         AddressBytes(w)));
   }
+  const int64_t terms = tile.taps * w.channels;
   for (int64_t col = 0; col < args.columns; col += kPanelCols) {
     const int64_t cols = Min64(kPanelCols, args.columns - col);
-    const TileFn* fns = cols == kPanelCols ? kTiles.two
-                        : cols > kLanes    ? kTiles.two_masked
-                                           : kTiles.one_masked;
+    const bool fetches =
+        terms >= kFetchedTerms && col + kPanelCols < args.columns;
+    const TileFn* fns = fetches              ? kTiles.two_fetching
+                        : cols == kPanelCols ? kTiles.two
+                        : cols > kLanes      ? kTiles.two_masked
+                                             : kTiles.one_masked;
     const Vm mask = FirstLanes(cols > kLanes ? cols - kLanes : cols);
     const float* weight = args.weight + col * tile.taps * w.channels;
     const float* bias = args.bias != nullptr ? args.bias + col : nullptr;
@@ -346,6 +375,12 @@ void Block(const ConvolutionArgs& args, int64_t begin, int64_t end) {
       const int64_t rows = (count + t) / tiles;
       const int64_t pixel = begin + done;
       if (is_gapless) tile.next_pixels = rows * w.channels;
+      // The tiles share out the next panel, and fetch it: weights come from
+      // memory at every run.
+      if (fetches) {
+        tile.ahead_step = CeilDiv(kPanelCols, tiles);
+        tile.ahead = weight + (kPanelCols + t * tile.ahead_step) * terms;
+      }
       float* out = w.out + pixel * w.out_pixel_stride + col;
       fns[rows](tile, addresses + done * tile.taps, weight, out, bias,
                 args.residual != nullptr

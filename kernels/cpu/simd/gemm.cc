@@ -465,14 +465,14 @@ void GemmBlock(const GemmArgs& g) {
   for (int64_t col = 0; col < g.n;) {
     int64_t cols = Min64(kPanelCols, g.n - col);
     if (wide && g.n - col >= 2 * kPanelCols) cols = 2 * kPanelCols;
-    const bool is_last = col + cols >= g.n;
     const float* b = g.b + col / kPanelCols * g.b_panel_stride;
-    const float* next = b + cols / kPanelCols * g.b_panel_stride;
+    const float* next =
+        col + cols < g.n ? b + cols / kPanelCols * g.b_panel_stride : g.next_b;
     int64_t row = 0;
     for (int64_t t = 0; t < tiles; ++t) {
       const int height = static_cast<int>((g.m + t) / tiles);
       const int64_t done = t * (g.k / 4) * step;
-      const bool fetches = !is_last && done < panel;
+      const bool fetches = next != nullptr && done < panel;
       OneTile(g, row, height, col, cols, is_packed,
               {.from = fetches ? next + done : b, .step = fetches ? step : 0});
       row += height;
@@ -494,6 +494,7 @@ void Gemm(const GemmArgs& g) {
   for (int64_t row = 0; row < g.m; row += block_rows) {
     GemmArgs block = g;
     block.m = Min64(block_rows, g.m - row);
+    if (row + block.m < g.m) block.next_b = g.b;
     block.a += row * g.a_row_stride;
     block.c += row * g.c_row_stride;
     if (g.residual != nullptr) block.residual += row * g.residual_row_stride;

@@ -321,16 +321,20 @@ void Block(const WinogradArgs& args, const Layout& layout, int64_t begin,
     const int64_t cols = Min64(kPanelCols, args.conv.columns - col);
     const bool is_wide = cols > kLanes;
     for (int point = 0; point < kPoints; ++point) {
+      const bool is_last =
+          col + kPanelCols >= args.conv.columns && point + 1 == kPoints;
+      const float* next = weight + w.channels * kPanelCols;
       Gemm({.a = layout.pixels + point * layout.point_stride,
             .a_row_stride = layout.patch_stride,
             .b = weight,
             .b_row_stride = kPanelCols,
+            .next_b = is_last ? args.weight : next,
             .c = layout.products + point * kPanelCols,
             .c_row_stride = kProductFloats,
             .m = patches,
             .n = is_wide ? kPanelCols : kLanes,
             .k = w.channels});
-      weight += w.channels * kPanelCols;
+      weight = next;
     }
     const Panel panel = {.conv = args.conv,
                          .col = col,
