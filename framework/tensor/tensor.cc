@@ -4,11 +4,14 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <atomic>
 #include <cstdlib>
 #include <cstring>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
+#include "absl/time/time.h"
 #include "framework/base/status.h"
 #include "framework/device/device.h"
 
@@ -41,15 +44,41 @@ void CopyAxis(const char* from, const Dims& from_strides, char* to,
 constexpr int64_t kHugePage = int64_t{2} << 20;
 // From here on memory is asked for in huge pages, if the system has them.
 constexpr int64_t kFewHugePages = 2 * kHugePage;
+// A page that is there takes a tenth of this to fill with zeros. One that the
+// system makes room for first takes five times as long, and the weights of a
+// model half a second: then small pages are better.
+constexpr absl::Duration kMostOfAPage = absl::Milliseconds(1);
+
+// So much of an allocation is touched to find out.
+constexpr int64_t kMostTouched = 64 * kHugePage;
+
+std::atomic<bool> has_huge_pages = true;
+
+// Touches memory, for which huge pages were asked, until they turn out to be
+// scarce.
+void TakeHugePages(char* data, int64_t bytes) {
+  const absl::Time start = absl::Now();
+  const int64_t touched = std::min(bytes, kMostTouched);
+  for (int64_t at = 0; at < touched; at += kHugePage) {
+    *const_cast<volatile char*>(data + at) = 0;
+    const auto pages = static_cast<double>(at / kHugePage + 1);
+    if (absl::Now() - start <= (pages + 1) * kMostOfAPage) continue;
+    has_huge_pages = false;
+    ::madvise(data + at + kHugePage, bytes - at - kHugePage, MADV_NOHUGEPAGE);
+    return;
+  }
+}
 
 void* AllocateHugePages(int64_t bytes) {
   // A multiple of the alignment, as aligned_alloc() wants it: what lies behind
   // `bytes` is never touched, and of 4 KiB pages.
   const int64_t rounded = (bytes + kHugePage - 1) / kHugePage * kHugePage;
   void* data = std::aligned_alloc(kHugePage, rounded);
+  if (data == nullptr || !has_huge_pages) return data;
+  const int64_t whole = bytes / kHugePage * kHugePage;
   // Advice: that it can't be followed is no error.
-  if (data != nullptr) {
-    ::madvise(data, bytes / kHugePage * kHugePage, MADV_HUGEPAGE);
+  if (::madvise(data, whole, MADV_HUGEPAGE) == 0) {
+    TakeHugePages(static_cast<char*>(data), whole);
   }
   return data;
 }

@@ -72,6 +72,9 @@ class Graph {
       const Tape& tape, absl::Span<const TensorMeta> results,
       absl::Span<PyObject* const> states, const GraphOptions& options);
 
+  // What a run computed and nobody has seen yet.
+  struct Computed;
+
   // Computes new tensors for Tape::results. On an error nothing was written,
   // but for DataLoss: no memory for a result when all else was done. Aborted
   // means that a value which the program looked at differs from the recorded
@@ -82,7 +85,8 @@ class Graph {
   // old one's memory where nobody can see that; if the run then fails, such a
   // leaf has no gradient. `before_commit`, if given, is called with the results
   // before anything is written, and says whether to go on: if not, the run
-  // fails as Unavailable.
+  // fails as Unavailable. `done`, if given, is what CheckAccuracy() computed on
+  // the same operands: nothing is computed again.
   using BeforeCommit = std::function<bool(absl::Span<const PyRef> results,
                                           absl::Span<const double> numbers)>;
   absl::Status Run(absl::Span<PyObject* const> inputs,
@@ -91,7 +95,8 @@ class Graph {
                    absl::Span<PyObject* const> lenders,
                    const BeforeCommit& before_commit,
                    std::vector<PyRef>* results,
-                   std::vector<double>* host_results);
+                   std::vector<double>* host_results,
+                   std::shared_ptr<Computed> done = nullptr);
 
   // Before a run, until is_checked(): computes the Program on these operands,
   // and the same by ATen's kernels (GraphOptions::exact), both without any
@@ -99,10 +104,13 @@ class Graph {
   // else the Graph that is to run instead of this one, whose `inaccuracy()`
   // tells of it. Results that are equal bit for bit don't show how a rounding
   // grows: then the next runs are checked, too, but for no more than a few.
+  // Where they are near, `done` gets what Run() would compute, if it could be
+  // kept until then.
   std::shared_ptr<Graph> CheckAccuracy(absl::Span<PyObject* const> inputs,
                                        absl::Span<PyObject* const> states,
                                        absl::Span<const double> numbers,
-                                       int num_results);
+                                       int num_results,
+                                       std::shared_ptr<Computed>* done);
   bool is_checked() const { return num_checks_left_ == 0; }
   // Whether it holds for results of the sizes alone that data gave them.
   bool has_data_sizes() const { return has_data_sizes_; }
@@ -248,18 +256,6 @@ class Graph {
   // they needed.
   void Settle(absl::Span<PyObject* const> states);
   absl::Status Offload(absl::Span<PyObject* const> states);
-  // A run up to where it writes what others see, but for the gradients of the
-  // lent leaves and the generators' states.
-  struct Computed {
-    std::unique_ptr<Runner> runner;
-    std::vector<PyRef> outputs;   // By Program output.
-    std::vector<PyObject*> lent;  // Leaves whose gradients' memory it took.
-    // As they were. A run that is discarded, since a number that the program
-    // reads differs or a kernel failed, is followed by an eager one: that draws
-    // the same numbers.
-    std::optional<TorchGeneratorStates> random;
-    absl::Status status;
-  };
   // Undoes what a run has done that isn't committed.
   static absl::Status TakeBack(Computed& run);
   // Fails if it can't start; how it ends is its own status.
@@ -346,6 +342,19 @@ class Graph {
   };
   std::vector<Written> counted_inputs_;
   std::vector<Written> counted_states_;
+};
+
+// A run up to where it writes what others see, but for the gradients of the
+// lent leaves and the generators' states.
+struct Graph::Computed {
+  std::unique_ptr<Runner> runner;
+  std::vector<PyRef> outputs;   // By Program output.
+  std::vector<PyObject*> lent;  // Leaves whose gradients' memory it took.
+  // As they were. A run that is discarded, since a number that the program
+  // reads differs or a kernel failed, is followed by an eager one: that draws
+  // the same numbers.
+  std::optional<TorchGeneratorStates> random;
+  absl::Status status;
 };
 
 }  // namespace mica

@@ -56,7 +56,8 @@ VectorError ErrorOf(const TensorType& type, PyObject* own, PyObject* other) {
 std::shared_ptr<Graph> Graph::CheckAccuracy(absl::Span<PyObject* const> inputs,
                                             absl::Span<PyObject* const> states,
                                             absl::Span<const double> numbers,
-                                            int num_results) {
+                                            int num_results,
+                                            std::shared_ptr<Computed>* done) {
   // Another thread that comes here meanwhile has nothing to check.
   const int num_left = std::exchange(num_checks_left_, 0);
   if (num_left == 0) return nullptr;
@@ -72,7 +73,11 @@ std::shared_ptr<Graph> Graph::CheckAccuracy(absl::Span<PyObject* const> inputs,
   std::shared_ptr<Graph> exact = exact_;
   Discrepancy found;
   auto own = Compute(inputs, states, numbers, {});
-  if (own.ok()) own->status.Update(TakeBack(*own));
+  // ATen's kernels are to see what this run saw: one that writes in place, or
+  // draws, is taken back.
+  const bool keeps = own.ok() && own->status.ok() && !runner_ &&
+                     plan_->undo().empty() && generators_.empty();
+  if (own.ok() && !keeps) own->status.Update(TakeBack(*own));
   auto others = exact->Compute(inputs, states, numbers, {});
   if (others.ok()) others->status.Update(TakeBack(*others));
   if (own.ok() && others.ok() && own->status.ok() && others->status.ok()) {
@@ -88,7 +93,11 @@ std::shared_ptr<Graph> Graph::CheckAccuracy(absl::Span<PyObject* const> inputs,
     found.is_none = false;  // It is told of once.
   }
   // The other's memory goes: its run may not come again.
-  if (own.ok()) idle_.push_back(std::move(own->runner));
+  if (keeps && found.excess == 0) {
+    *done = std::make_shared<Computed>(*std::move(own));
+  } else if (own.ok()) {
+    idle_.push_back(std::move(own->runner));
+  }
   // Unless SkipChecks() came meanwhile, from another thread.
   if (found.is_none && exact_ != nullptr) num_checks_left_ = num_left - 1;
   if (num_checks_left_ == 0) exact_.reset();

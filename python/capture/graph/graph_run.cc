@@ -242,13 +242,11 @@ absl::Status Graph::TakeBack(Computed& run) {
   return run.runner->job->Discard();
 }
 
-absl::Status Graph::Run(absl::Span<PyObject* const> inputs,
-                        absl::Span<PyObject* const> states,
-                        absl::Span<const double> numbers,
-                        absl::Span<PyObject* const> lenders,
-                        const BeforeCommit& before_commit,
-                        std::vector<PyRef>* results,
-                        std::vector<double>* host_results) {
+absl::Status Graph::Run(
+    absl::Span<PyObject* const> inputs, absl::Span<PyObject* const> states,
+    absl::Span<const double> numbers, absl::Span<PyObject* const> lenders,
+    const BeforeCommit& before_commit, std::vector<PyRef>* results,
+    std::vector<double>* host_results, std::shared_ptr<Computed> done) {
   if (runner_) {
     return RunOutside(inputs, states, numbers, before_commit, results,
                       host_results);
@@ -259,8 +257,13 @@ absl::Status Graph::Run(absl::Span<PyObject* const> inputs,
     for (PyObject* state : states) held.push_back(HoldMemory(state));
   };
   SignalScope signals(hold);
-  MICA_ASSIGN_OR_RETURN(Computed run,
-                        Compute(inputs, states, numbers, lenders));
+  // Another thread may have given the Graph other weights meanwhile.
+  if (done == nullptr || done->runner->binding != binding_) {
+    MICA_ASSIGN_OR_RETURN(Computed computed,
+                          Compute(inputs, states, numbers, lenders));
+    done = std::make_shared<Computed>(std::move(computed));
+  }
+  Computed& run = *done;
   absl::Status status = std::move(run.status);
   for (size_t i = 0; status.ok() && i < lowered_.host_results.size(); ++i) {
     host_results->push_back(HostResult(*run.runner, i));

@@ -106,11 +106,12 @@ MICA_HIT_CODE Record::Outcome Record::Serve(const CallArgs& args,
     case Draws::Outcome::kRaised:
       return Outcome::kHit;
   }
-  if (!bound.run->graph->is_checked()) CheckAccuracy(bound);
+  std::shared_ptr<Graph::Computed> done;
+  if (!bound.run->graph->is_checked()) done = CheckAccuracy(bound);
   std::vector<PyRef> tensors;
   std::vector<double> numbers;
   const absl::Status status =
-      RunGraph(bound, raised, rehearsal, &tensors, &numbers);
+      RunGraph(bound, std::move(done), raised, rehearsal, &tensors, &numbers);
   // What comes next draws the same numbers. For DataLoss all else was done.
   if (!status.ok() && !absl::IsDataLoss(status)) made.Undo();
   if (!status.ok()) return Failed(status, miss, raised);
@@ -140,22 +141,26 @@ MICA_HIT_CODE bool Record::MakeResults(const BoundCall& bound,
          gradients_.ApplyData(bound.inputs, *tensors);
 }
 
-void Record::CheckAccuracy(const BoundCall& bound) {
+std::shared_ptr<Graph::Computed> Record::CheckAccuracy(const BoundCall& bound) {
   SizedRun& run = *bound.run;
   const int num_results = run.backward == nullptr
                               ? std::numeric_limits<int>::max()
                               : run.backward->num_results();
+  std::shared_ptr<Graph::Computed> done;
   std::shared_ptr<Graph> exact = run.graph->CheckAccuracy(
-      bound.inputs.tensors, bound.states, bound.numbers, num_results);
+      bound.inputs.tensors, bound.states, bound.numbers, num_results, &done);
   if (exact != nullptr) {
     run.graph = std::move(exact);
   } else if (sizes_ != nullptr && run.graph->is_checked()) {
     sizes_->SkipChecks();
   }
+  return done;
 }
 
-absl::Status Record::RunGraph(const BoundCall& bound, RaisedCall* raised,
-                              Rehearsal* rehearsal, std::vector<PyRef>* tensors,
+absl::Status Record::RunGraph(const BoundCall& bound,
+                              std::shared_ptr<Graph::Computed> done,
+                              RaisedCall* raised, Rehearsal* rehearsal,
+                              std::vector<PyRef>* tensors,
                               std::vector<double>* numbers) const {
   Graph::BeforeCommit first_calls;
   std::vector<PyObject*> replaced;
@@ -171,7 +176,7 @@ absl::Status Record::RunGraph(const BoundCall& bound, RaisedCall* raised,
   // Meanwhile another thread may give the record another one.
   const std::shared_ptr<Graph> graph = bound.run->graph;
   return graph->Run(bound.inputs.tensors, bound.states, bound.numbers, replaced,
-                    first_calls, tensors, numbers);
+                    first_calls, tensors, numbers, std::move(done));
 }
 
 bool Record::IsForSize(const Miss& miss) const {

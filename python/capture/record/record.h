@@ -303,10 +303,12 @@ class Record {
 
   // Before the first run: has ATen's kernels run from now on if the others'
   // results aren't near to theirs.
-  void CheckAccuracy(const BoundCall& bound);
+  std::shared_ptr<Graph::Computed> CheckAccuracy(const BoundCall& bound);
   // Parts of Serve() after that: runs the graph,
-  absl::Status RunGraph(const BoundCall& bound, RaisedCall* raised,
-                        Rehearsal* rehearsal, std::vector<PyRef>* tensors,
+  absl::Status RunGraph(const BoundCall& bound,
+                        std::shared_ptr<Graph::Computed> done,
+                        RaisedCall* raised, Rehearsal* rehearsal,
+                        std::vector<PyRef>* tensors,
                         std::vector<double>* numbers) const;
   // says what came of one that failed,
   static Outcome Failed(const absl::Status& status, Miss* miss,

@@ -244,15 +244,16 @@ class RecordWays::Runner {
     if (part.graph == nullptr) {
       MICA_RETURN_IF_ERROR(ways_.MakeGraph(part, run, states, kernels_));
     }
+    std::shared_ptr<Graph::Computed> done;
     if (!part.graph->is_checked()) {
       std::shared_ptr<Graph> exact = part.graph->CheckAccuracy(
-          inputs, states, {}, std::numeric_limits<int>::max());
+          inputs, states, {}, std::numeric_limits<int>::max(), &done);
       if (exact != nullptr) part.graph = std::move(exact);
     }
     const std::shared_ptr<Graph> graph = part.graph;
     std::vector<PyRef> results;
-    MICA_RETURN_IF_ERROR(
-        graph->Run(inputs, states, {}, {}, {}, &results, &numbers_));
+    MICA_RETURN_IF_ERROR(graph->Run(inputs, states, {}, {}, {}, &results,
+                                    &numbers_, std::move(done)));
     for (size_t i = 0; i < results.size(); ++i) {
       slots_[part.results[i]] = std::move(results[i]);
     }

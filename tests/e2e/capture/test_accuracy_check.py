@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import concurrent.futures
+import json
 import os
 import subprocess
 import sys
@@ -213,6 +214,47 @@ def test_frozen_weights_that_change_are_packed_again():
             assert torch.equal(compiled(x), chaos(net(x)))
             net[0].weight.mul_(1.5)
     assert graph_of(compiled).inaccuracy
+
+
+def in_place(x: torch.Tensor) -> torch.Tensor:
+    x.mul_(2)
+    return x @ WEIGHT
+
+
+def in_part(x: torch.Tensor) -> torch.Tensor:
+    x[2:4] += 1
+    return x @ WEIGHT
+
+
+@pytest.mark.parametrize(
+    ("program", "runs"),
+    [
+        (lambda x: torch.softmax(x @ WEIGHT, 1), 2),
+        (in_place, 2),  # What it writes waits until the call is sure of it.
+        # What was written or drawn at once is taken back before ATen's run.
+        (in_part, 3),
+        (lambda x: torch.softmax(x @ WEIGHT + torch.randn(64), 1), 3),
+    ],
+)
+def test_the_run_that_is_compared_is_the_calls(program, runs, tmp_path):
+    compiled = mica.compile(program)
+    compiled(torch.randn(8, 64))
+    x = torch.randn(8, 64)
+    twin = x.clone()
+    state = torch.get_rng_state()
+    path = tmp_path / "trace.json"
+    with mica.trace(path):
+        served = compiled(x)
+    after = torch.get_rng_state()
+    torch.set_rng_state(state)
+    torch.testing.assert_close(served, program(twin))
+    assert torch.equal(x, twin)
+    assert torch.equal(after, torch.get_rng_state())
+    events = json.loads(path.read_text())["traceEvents"]
+    spans = [e for e in events if e["ph"] == "X" and e["cat"] == "run"]
+    computed = [e for e in spans if e["name"].startswith("run @")]
+    assert len(computed) == runs
+    assert graph_of(compiled).hits == 1
 
 
 def test_two_threads_at_once():
