@@ -3,22 +3,12 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "python/capture/values/sequences.h"
 
 namespace mica {
 namespace {
 
 using Keyed = InputGuards::Change::Keyed;
-
-bool PutList(PyObject* list, absl::Span<const PyRef> values) {
-  const PyRef items =
-      PyRef::Steal(PyList_New(static_cast<Py_ssize_t>(values.size())));
-  if (!items) return false;
-  for (size_t i = 0; i < values.size(); ++i) {
-    Py_INCREF(values[i].get());
-    PyList_SET_ITEM(items.get(), static_cast<Py_ssize_t>(i), values[i].get());
-  }
-  return PyList_SetSlice(list, 0, PyList_GET_SIZE(list), items.get()) == 0;
-}
 
 // Past the methods of a class made in Python, as the program's own changes
 // have gone through them.
@@ -69,8 +59,8 @@ bool ArgumentChanges::Apply(const BoundInputs& inputs,
     PyObject* object = inputs.objects[change.node];
     const auto items = take(change.items);
     const bool is_put =
-        PyList_Check(object)
-            ? PutList(object, items)
+        PyList_Check(object) || IsDeque(object)
+            ? PutItems(object, items)
             : IsEmpty(change.items) || PutKeyed(change.items, object, items);
     if (!is_put) return false;
     const auto attributes = take(change.attributes);

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "python/capture/values/numbers.h"
+#include "python/capture/values/sequences.h"
 #include "python/interpreter/call_with_names.h"
 #include "python/interpreter/interpreter.h"
 
@@ -83,6 +84,7 @@ class ResultTree::Maker {
   PyObject* MakeMethod(const Node& node);
   PyObject* MakeText(const Node& node);
   PyObject* MakeTuple(const Node& node);
+  PyObject* MakeDeque(int id, const Node& node);
   PyObject* MakeSet(const Node& node);
   PyObject* MakeDictOrInstance(int id, const Node& node);
   // Puts the children into a tuple or a list. False with an error set.
@@ -151,6 +153,8 @@ PyObject* ResultTree::Maker::MakeContainer(int id, const Node& node) {
     }
     case Kind::kSet:
       return Keep(id, MakeSet(node));
+    case Kind::kDeque:
+      return MakeDeque(id, node);
     case Kind::kAttributes: {
       const PyRef owner = PyRef::Steal(Make(node.children[0]));
       if (!owner) return nullptr;
@@ -222,6 +226,17 @@ PyObject* ResultTree::Maker::MakeTuple(const Node& node) {
 
 PyObject* ResultTree::Maker::MakeSet(const Node& node) {
   std::vector<PyRef> members;
+PyObject* ResultTree::Maker::MakeDeque(int id, const Node& node) {
+  PyRef deque = NewDeque(node.index);
+  if (!deque) return nullptr;
+  Keep(id, deque.get());
+  for (const int child : node.children) {
+    const PyRef item = PyRef::Steal(Make(child));
+    if (!item || !AppendTo(deque.get(), item.get())) return nullptr;
+  }
+  return deque.release();
+}
+
   for (const int child : node.children) {
     members.push_back(PyRef::Steal(Make(child)));
     if (!members.back()) return nullptr;

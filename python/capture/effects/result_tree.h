@@ -66,6 +66,7 @@ class ResultTree {
     kTuple,  // And named tuples, and slices.
     kList,
     kDict,
+    kDeque,
     kSet,
     kInstance,
     kMethod,      // In Python, of an object.
@@ -80,7 +81,8 @@ class ResultTree {
                       // kText: what gives it of the children,
     LooseRef holder;  // kPlace: a dict and its key, or a cell.
     LooseRef key;
-    int index = 0;            // kInstance: kHasDict, or nothing.
+    int index = 0;            // kInstance: kHasDict, or nothing;
+                              // kDeque: its bound, -1 for none.
     std::vector<PyRef> keys;  // kText: the last children's, as one tuple.
     std::vector<PyRef> names;
     std::vector<int> children;

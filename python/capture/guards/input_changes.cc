@@ -9,6 +9,7 @@
 #include "python/capture/values/constants.h"
 #include "python/capture/values/dicts.h"
 #include "python/capture/values/host_values.h"
+#include "python/capture/values/sequences.h"
 #include "python/interpreter/interpreter.h"
 
 namespace mica {
@@ -80,7 +81,8 @@ class ChangeFinder {
         return;
       }
       case Kind::kList:
-        LookAtList(node, &change.items);
+      case Kind::kDeque:
+        LookAtSequence(node, &change.items);
         break;
       case Kind::kInstance:
         if (PyObject* dict = InstanceDict(node.recorded)) {
@@ -101,22 +103,22 @@ class ChangeFinder {
     const auto is_any = [](const Change::Keyed& keyed) {
       return !keyed.removed.empty() || !keyed.values.empty();
     };
-    if (is_list_changed_ || is_any(change.items) || is_any(change.attributes)) {
+    if (is_sequence_changed_ || is_any(change.items) ||
+        is_any(change.attributes)) {
       changes_.push_back(std::move(change));
     }
-    is_list_changed_ = false;
+    is_sequence_changed_ = false;
   }
 
-  void LookAtList(const Node& node, Change::Keyed* items) {
-    const Py_ssize_t size = PyList_GET_SIZE(node.recorded);
-    is_list_changed_ = size != static_cast<Py_ssize_t>(node.children.size());
-    for (Py_ssize_t i = 0; i < size; ++i) {
-      PyObject* now = PyList_GET_ITEM(node.recorded, i);
-      is_list_changed_ = is_list_changed_ ||
-                         !IsSame(node.children[static_cast<size_t>(i)], now);
-      items->values.push_back(now);
+  void LookAtSequence(const Node& node, Change::Keyed* items) {
+    const std::vector<PyRef> now = ItemsInOrder(node.recorded);
+    is_sequence_changed_ = now.size() != node.children.size();
+    for (size_t i = 0; i < now.size(); ++i) {
+      is_sequence_changed_ =
+          is_sequence_changed_ || !IsSame(node.children[i], now[i].get());
+      items->values.push_back(now[i].get());
     }
-    if (!is_list_changed_) items->values.clear();
+    if (!is_sequence_changed_) items->values.clear();
   }
 
   // The steps that turn a described dict into what it is now, in its order.
@@ -167,7 +169,7 @@ class ChangeFinder {
   const HostValues& values_;
   std::vector<Change> changes_;
   Refusal refusal_;
-  bool is_list_changed_ = false;
+  bool is_sequence_changed_ = false;
 };
 
 bool InputGuards::AddsResults(const Change& change) const {
@@ -183,10 +185,10 @@ bool InputGuards::LentItem::Replace(const PyRef& from, const PyRef& to) const {
     is_done = PyDict_GetItemWithError(holder.get(), key.get()) == from.get() &&
               PyDict_SetItem(holder.get(), key.get(), to.get()) == 0;
   } else {
-    is_done = index < PyList_GET_SIZE(holder.get()) &&
-              PyList_GET_ITEM(holder.get(), index) == from.get() &&
-              PyList_SetItem(holder.get(), index,
-                             PyRef::Share(to.get()).release()) == 0;
+    is_done = index < Py_SIZE(holder.get()) &&
+              PyRef::Steal(PySequence_GetItem(holder.get(), index)).get() ==
+                  from.get() &&
+              SetItemAt(holder.get(), index, to.get());
   }
   PyErr_Clear();
   return is_done;
@@ -196,7 +198,9 @@ std::vector<InputGuards::LentItem> InputGuards::LendOriginals() const {
   const PyErrorKeeper keeper;
   std::vector<LentItem> lent;
   for (const Node& node : nodes_) {
-    if (node.kind != Kind::kList && node.kind != Kind::kDict &&
+    const bool is_sequence =
+        node.kind == Kind::kList || node.kind == Kind::kDeque;
+    if (!is_sequence && node.kind != Kind::kDict &&
         node.kind != Kind::kInstance) {
       continue;
     }
@@ -207,7 +211,7 @@ std::vector<InputGuards::LentItem> InputGuards::LendOriginals() const {
                     .own = PyRef::Share(child.value.get()),
                     .original = PyRef::Share(child.original.get())};
       const bool is_item = i < node.keys.size();
-      if (node.kind != Kind::kList) {
+      if (!is_sequence) {
         item.key = PyRef::Share(
             (is_item ? node.keys[i] : node.names[i - node.keys.size()]).get());
       }

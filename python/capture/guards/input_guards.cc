@@ -122,8 +122,8 @@ void InputGuards::KeepNodesApart(std::vector<int> nodes,
 }
 
 bool InputGuards::IsMutable(Kind kind) {
-  return kind == Kind::kList || kind == Kind::kDict || kind == Kind::kSet ||
-         kind == Kind::kInstance;
+  return kind == Kind::kList || kind == Kind::kDeque || kind == Kind::kDict ||
+         kind == Kind::kSet || kind == Kind::kInstance;
 }
 
 bool InputGuards::has_mutable_containers() const {

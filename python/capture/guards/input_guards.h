@@ -132,9 +132,9 @@ class InputGuards {
   }
   // An item or attribute of an argument, in which such a one was put.
   struct LentItem {
-    PyRef holder;          // A list; or a dict,
+    PyRef holder;          // A list or deque; or a dict,
     PyRef key;             // by this key.
-    Py_ssize_t index = 0;  // Of a list.
+    Py_ssize_t index = 0;  // Of a list or deque.
     PyRef own;
     PyRef original;
     // Replaces `from`; false if that isn't there.
@@ -210,8 +210,8 @@ class InputGuards {
   struct Change {
     int node = 0;
     std::string path;
-    // To be done in this order, to items and to attributes. A list's items are
-    // set as a whole, without keys.
+    // To be done in this order, to items and to attributes. Items of a list or
+    // deque are set as a whole, without keys.
     struct Keyed {
       std::vector<PyRef> removed;
       std::vector<PyRef> set;
@@ -260,6 +260,7 @@ class InputGuards {
     kTuple,   // And subclasses without attributes: named tuples.
     kList,
     kDict,      // OrderedDict and defaultdict, too.
+    kDeque,     // Of this bound, `index`.
     kSet,       // Of constants, `keys`, in the order of their iteration.
     kInstance,  // A class made in Python: attributes, and items if a dict.
     kArray,     // Of numpy's: a tensor in its memory.
@@ -274,6 +275,7 @@ class InputGuards {
                            // place of, while recording.
     int index = 0;         // kTensor, kArray: number; kSame: node.
     LooseRef same_object;  // Pinned, though its contents are guarded too.
+                           // kDeque: -1 if it has no bound.
     std::vector<PyObject*> others;  // It is none of them. Not dereferenced.
     std::vector<PyRef> keys;        // kDict, kInstance: of items.
     std::vector<PyRef> names;       // kInstance: of attributes.
@@ -300,6 +302,8 @@ class InputGuards {
   bool MatchSequence(const Node& node, PyObject* object, BoundInputs* bound,
                      Miss* miss) const;
   bool MatchItems(const Node& node, PyObject* object, BoundInputs* bound,
+  bool MatchDeque(const Node& node, PyObject* deque, BoundInputs* bound,
+                  Miss* miss) const;
                   Miss* miss) const;
   bool MatchAttributes(const Node& node, PyObject* object, BoundInputs* bound,
                        Miss* miss) const;

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <optional>
 
 #include "absl/algorithm/container.h"
@@ -13,6 +14,7 @@
 #include "python/capture/values/constants.h"
 #include "python/capture/values/dicts.h"
 #include "python/capture/values/numbers.h"
+#include "python/capture/values/sequences.h"
 #include "python/interpreter/interpreter.h"
 
 namespace mica {
@@ -105,6 +107,15 @@ bool InputGuards::Builder::IsStructuralList(PyObject* object) const {
          HasNoAttributes(object);
 }
 
+bool InputGuards::Builder::IsStructuralDeque(PyObject* object) const {
+  if (!IsDeque(object) || Py_SIZE(object) > kMaxListedNumbers ||
+      BoundOf(object) > std::numeric_limits<int>::max()) {
+    return false;
+  }
+  return absl::c_linear_search(slots_, object) ||
+         apart_.structural.contains(Py_TYPE(object));
+}
+
 bool InputGuards::Builder::IsStructural(PyObject* object) const {
   PyTypeObject* type = Py_TYPE(object);
   // An OrderedDict may have attributes, too.
@@ -164,6 +175,10 @@ int InputGuards::Builder::Add(PyObject* object, std::string path, int depth) {
   switch (kind) {
     case Kind::kTuple:
     case Kind::kList:
+      AddItems(id, object, path, depth);
+      return id;
+    case Kind::kDeque:
+      guards_.nodes_[id].index = static_cast<int>(BoundOf(object));
       AddItems(id, object, path, depth);
       return id;
     case Kind::kDict:
@@ -241,6 +256,7 @@ InputGuards::Kind InputGuards::Builder::KindOf(PyObject* object) const {
     return Kind::kTuple;
   }
   if (IsStructuralList(object)) return Kind::kList;
+  if (IsStructuralDeque(object)) return Kind::kDeque;
   if (PyDict_CheckExact(object) || type == DefaultDictType() ||
       (type == &PyODict_Type && HasNoAttributes(object))) {
     return Kind::kDict;
@@ -256,9 +272,10 @@ void InputGuards::Builder::AddItems(int id, PyObject* sequence,
                         !IsPythonClass(Py_TYPE(sequence));
   std::vector<PyObject*> items;
   bool is_renewed = false;
+  const std::vector<PyRef> known =
+      is_tuple ? std::vector<PyRef>() : ItemsInOrder(sequence);
   for (Py_ssize_t i = 0; i < Py_SIZE(sequence); ++i) {
-    PyObject* item =
-        is_tuple ? PyTuple_GET_ITEM(sequence, i) : PyList_GET_ITEM(sequence, i);
+    PyObject* item = is_tuple ? PyTuple_GET_ITEM(sequence, i) : known[i].get();
     const bool was_fixed = std::exchange(is_in_fixed_, is_fixed);
     const int child = Add(item, absl::StrCat(path, "[", i, "]"), depth + 1);
     is_in_fixed_ = was_fixed;
@@ -268,8 +285,7 @@ void InputGuards::Builder::AddItems(int id, PyObject* sequence,
     if (renewed == nullptr) continue;
     is_renewed = true;
     if (is_tuple) continue;
-    Py_INCREF(renewed);
-    PyList_SetItem(sequence, i, renewed);
+    if (!SetItemAt(sequence, i, renewed)) PyErr_Clear();
   }
   if (is_tuple && is_renewed && !refusal_) {
     RenewTuple(id, sequence, std::move(items));
@@ -325,7 +341,8 @@ std::pair<InputGuards, Refusal> InputGuards::Build(
     absl::Span<const std::string> slots, const ApartTypes& apart,
     const absl::flat_hash_set<std::string>& promoted) {
   InputGuards guards;
-  Builder builder(&guards, apart, promoted);
+  Builder builder(&guards, apart, promoted,
+                  absl::MakeConstSpan(args.slots, args.num_slots));
   guards.num_positional_ = args.num_positional;
   guards.keyword_names_ = PyRef::Share(args.keyword_names);
   for (Py_ssize_t i = 0; i < args.size(); ++i) {

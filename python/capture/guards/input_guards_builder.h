@@ -18,9 +18,11 @@ namespace mica {
 
 class InputGuards::Builder {
  public:
+  // `slots` is what those hold.
   Builder(InputGuards* guards, const ApartTypes& apart,
-          const absl::flat_hash_set<std::string>& promoted)
-      : guards_(*guards), apart_(apart), promoted_(promoted) {}
+          const absl::flat_hash_set<std::string>& promoted,
+          absl::Span<PyObject* const> slots)
+      : guards_(*guards), apart_(apart), promoted_(promoted), slots_(slots) {}
 
   int Add(PyObject* object, std::string path, int depth);
   // Has what an argument is made of taken apart, if that is plain.
@@ -46,6 +48,8 @@ class InputGuards::Builder {
                      int depth);
   // Makes a tuple anew of these items, some of them renewed.
   void RenewTuple(int id, PyObject* tuple, std::vector<PyObject*> items);
+  // A deque of few items in a slot, or one of which a call brings another.
+  bool IsStructuralDeque(PyObject* object) const;
   // Lists, and objects of their subclasses as far as they are taken apart.
   bool IsStructuralList(PyObject* object) const;
   bool IsStructural(PyObject* object) const;
@@ -70,6 +74,7 @@ class InputGuards::Builder {
   absl::flat_hash_set<PyObject*> plain_;           // By TakeApart().
   const ApartTypes& apart_;
   const absl::flat_hash_set<std::string>& promoted_;
+  absl::Span<PyObject* const> slots_;
   Refusal refusal_;
   bool is_in_fixed_ = false;       // In a tuple that can't be made anew.
   bool is_in_structural_ = false;  // In an object that is taken apart.

@@ -10,6 +10,7 @@
 #include "python/capture/values/constants.h"
 #include "python/capture/values/dicts.h"
 #include "python/capture/values/numbers.h"
+#include "python/capture/values/sequences.h"
 #include "python/interpreter/interpreter.h"
 
 namespace mica {
@@ -173,6 +174,8 @@ MICA_HIT_CODE bool InputGuards::MatchContainer(const Node& node,
     case Kind::kTuple:
     case Kind::kList:
       return MatchSequence(node, object, bound, miss);
+    case Kind::kDeque:
+      return MatchDeque(node, object, bound, miss);
     case Kind::kSet: {
       const std::vector<PyRef> items = ItemsOf(object);
       bool same = items.size() == node.keys.size();
@@ -209,6 +212,20 @@ MICA_HIT_CODE bool InputGuards::MatchSequence(const Node& node,
     PyObject* item = node.kind == Kind::kTuple ? PyTuple_GET_ITEM(object, i)
                                                : PyList_GET_ITEM(object, i);
     if (!MatchNode(node.children[i], item, bound, miss)) return false;
+  }
+  return true;
+}
+
+bool InputGuards::MatchDeque(const Node& node, PyObject* deque,
+                             BoundInputs* bound, Miss* miss) const {
+  const size_t count = node.children.size();
+  if (static_cast<size_t>(Py_SIZE(deque)) != count ||
+      BoundOf(deque) != node.index) {
+    return Differ(node, deque, miss);
+  }
+  const std::vector<PyRef> items = ItemsInOrder(deque);
+  for (size_t i = 0; i < items.size(); ++i) {
+    if (!MatchNode(node.children[i], items[i].get(), bound, miss)) return false;
   }
   return true;
 }

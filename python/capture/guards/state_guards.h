@@ -132,16 +132,16 @@ class StateGuards {
   // that is, or in a function's code.
   bool HasConstant(PyObject* constant) const;
 
-  // Adds the numbers that differ from the noted ones now, as far as what holds
-  // them is alive: items of dicts, and places of which such numbers are all
-  // that differs (a tuple, a list, what a cell holds), which had better be
-  // slots.
+  // Adds the numbers that differ now, as far as what holds them is alive: items
+  // of dicts, and places of which such numbers are all that differs (a tuple, a
+  // list or deque, what a cell holds), which had better be slots.
   void FindPromoted(PromotedScalars* promoted,
                     std::vector<StatePlace>* slots) const;
   // Adds containers of classes of Python's that hold other items than noted.
   void FindChangedInstances(std::vector<PyRef>* containers) const;
-  // Adds the lists that hold other items than noted, and as many.
-  void FindChangedLists(std::vector<StatePlace>* slots) const;
+  // Adds places of arrays, and lists and deques to be slots, that differ now.
+  void FindChangedArrays(std::vector<StatePlace>* slots) const;
+  void FindChangedSequences(std::vector<StatePlace>* slots) const;
 
   // Holds an object of the record's that no fact may be about. Wherever all
   // facts hold it is alive.

@@ -1,11 +1,13 @@
 // What has become of the state since it was noted.
 
+#include "absl/algorithm/container.h"
 #include "absl/strings/str_cat.h"
 #include "python/capture/guards/state_guards.h"
 #include "python/capture/guards/state_reading.h"
 #include "python/capture/values/constants.h"
 #include "python/capture/values/host_values.h"
 #include "python/capture/values/numbers.h"
+#include "python/capture/values/sequences.h"
 #include "python/interpreter/interpreter.h"
 
 namespace mica {
@@ -44,19 +46,20 @@ void StateGuards::FindPromoted(PromotedScalars* promoted,
     }
   }
   for (const ItemsFacts& facts : items_) {
-    PyObject* list = facts.container.get();
-    if (!alive.Has(list)) continue;
-    if (!IsSlotList(list, facts.items.size())) continue;
-    bool is_any = false, is_like = true;
-    for (size_t i = 0; is_like && i < facts.items.size(); ++i) {
+    PyObject* sequence = facts.container.get();
+    if (!alive.Has(sequence)) continue;
+    if (!IsSlotSequence(sequence, facts.items.size())) continue;
+    const std::vector<PyRef> items = ItemsInOrder(sequence);
+    bool is_any = false, is_like = items.size() == facts.items.size();
+    for (size_t i = 0; is_like && i < items.size(); ++i) {
       const Kept& was = facts.items[i];
-      PyObject* now = PyList_GET_ITEM(list, static_cast<Py_ssize_t>(i));
+      PyObject* now = items[i].get();
       if (was.Is(now)) continue;
       is_any = true;
       is_like = differ(was, now);
     }
     if (is_any && is_like) {
-      slots->push_back(StatePlace::OfList(list, facts.note));
+      slots->push_back(StatePlace::OfSequence(sequence, facts.note));
     }
   }
 }
@@ -73,15 +76,45 @@ void StateGuards::FindChangedInstances(std::vector<PyRef>* containers) const {
   }
 }
 
-void StateGuards::FindChangedLists(std::vector<StatePlace>* slots) const {
+void StateGuards::FindChangedSequences(std::vector<StatePlace>* slots) const {
   const Alive alive = FindAlive();
   for (const ItemsFacts& facts : items_) {
-    PyObject* list = facts.container.get();
-    if (!alive.Has(list)) continue;
-    if (!IsSlotList(list, facts.items.size()) || CheckItems(facts, nullptr)) {
+    PyObject* sequence = facts.container.get();
+    if (!alive.Has(sequence)) continue;
+    if (!IsSlotSequence(sequence, facts.items.size()) ||
+        CheckItems(facts, nullptr)) {
       continue;
     }
-    slots->push_back(StatePlace::OfList(list, facts.note));
+    slots->push_back(StatePlace::OfSequence(sequence, facts.note));
+  }
+}
+
+void StateGuards::FindChangedArrays(std::vector<StatePlace>* slots) const {
+  const auto visit = [slots](StatePlace place) {
+    slots->push_back(std::move(place));
+  };
+  for (const ArrayFacts& changed : arrays_) {
+    if (CheckArray(changed, nullptr)) continue;
+    PyObject* array = changed.array.get();
+    for (const DictFacts& facts : dicts_) {
+      for (const Item& item : facts.items) {
+        if (!item.value.Is(array)) continue;
+        visit({.holder = PyRef::Share(facts.dict.get()),
+               .key = PyRef::Share(item.key.get()),
+               .note = item.note});
+      }
+    }
+    for (const CellFacts& facts : cells_) {
+      if (!facts.value.Is(array)) continue;
+      visit({.holder = PyRef::Share(facts.cell.get()), .note = facts.note});
+    }
+    for (const ItemsFacts& facts : items_) {
+      const bool has_it = absl::c_any_of(
+          facts.items, [array](const Kept& item) { return item.Is(array); });
+      PyObject* sequence = facts.container.get();
+      if (!has_it || !IsSlotSequence(sequence, facts.items.size())) continue;
+      visit(StatePlace::OfSequence(sequence, facts.note));
+    }
   }
 }
 

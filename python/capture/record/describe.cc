@@ -297,6 +297,8 @@ class RecordDescriber {
         return "tuple";
       case InputGuards::Kind::kList:
         return "list";
+      case InputGuards::Kind::kDeque:
+        return "deque";
       case InputGuards::Kind::kDict:
         return "dict";
       case InputGuards::Kind::kInstance:
@@ -327,6 +329,8 @@ class RecordDescriber {
         return "list";
       case ResultTree::Kind::kDict:
         return "dict";
+      case ResultTree::Kind::kDeque:
+        return "deque";
       case ResultTree::Kind::kSet:
         return "set";
       case ResultTree::Kind::kInstance:

@@ -250,6 +250,7 @@ class Record {
     return dynamic_;
   }
   const InputGuards& inputs() const { return inputs_; }
+  const Slots& slots() const { return slots_; }
   std::vector<std::string> EffectsToText() const;
   int64_t num_state_facts() const { return guards_.num_facts(); }
 

@@ -391,8 +391,7 @@ std::unique_ptr<Record> Record::Run(PyObject* callable, const CallArgs& args,
     return nullptr;
   }
   if (is_made) return record;
-  const auto wanted = run.watch.refusals().wanted_slots();
-  attempt->slots.insert(attempt->slots.end(), wanted.begin(), wanted.end());
+  maker.FindWanted();
   attempt->guards = std::move(run.watch.guards());
   return nullptr;
 }

@@ -109,7 +109,7 @@ bool RecordMaker::FindEffects() {
   std::vector<Increment> increments;
   if (!run_.watch.written().FinishIncrements(&increments, &reason) ||
       !containers.Check(&reason)) {
-    guards.FindChangedLists(&attempt_.slots);
+    guards.FindChangedSequences(&attempt_.slots);
     return RefuseChange(std::move(reason));
   }
   for (const Increment& increment : increments) {
@@ -133,13 +133,20 @@ bool RecordMaker::FindEffects() {
   Miss miss;
   if (!guards.CheckBut(rewritten, &miss)) {
     guards.FindChangedInstances(&attempt_.changed);
-    guards.FindChangedLists(&attempt_.slots);
+    guards.FindChangedSequences(&attempt_.slots);
     return RefuseChange(absl::StrCat("changes state: ", miss.ToString()));
   }
   record_.effects_ =
       Effects(run_.watch.host_calls().calls(), std::move(written),
               std::move(increments), containers.calls());
   return true;
+}
+
+void RecordMaker::FindWanted() {
+  refusal_.transient |=
+      run_.watch.containers().FindWanted(&attempt_.slots, &attempt_.changed);
+  const auto wanted = run_.watch.refusals().wanted_slots();
+  attempt_.slots.insert(attempt_.slots.end(), wanted.begin(), wanted.end());
 }
 
 bool RecordMaker::FindArgumentChanges() {

@@ -7,6 +7,7 @@
 #include "absl/algorithm/container.h"
 #include "python/capture/record/record.h"
 #include "python/capture/values/constants.h"
+#include "python/capture/values/sequences.h"
 
 namespace mica {
 
@@ -14,11 +15,14 @@ void Record::FindSlots(std::vector<StatePlace>* slots) const {
   const StateGuards::Alive alive = guards_.FindAlive();
   effects_.FindSlots([&](PyObject* holder) { return alive.Has(holder); },
                      slots);
-  // A list that the program reads and sets items of, such as a hidden state's.
-  std::vector<StatePlace> lists;
-  guards_.FindChangedLists(&lists);
-  for (StatePlace& list : lists) {
-    if (effects_.Changes(list.holder.get())) slots->push_back(std::move(list));
+  // One that the program reads and changes, such as a hidden state's list or
+  // the last frames' deque.
+  std::vector<StatePlace> sequences;
+  guards_.FindChangedSequences(&sequences);
+  for (StatePlace& place : sequences) {
+    if (effects_.Changes(place.holder.get())) {
+      slots->push_back(std::move(place));
+    }
   }
 }
 
@@ -38,8 +42,8 @@ void Record::NoteShared(const ReferenceCounts& own) {
     auto& [counts, shared] = *static_cast<
         std::pair<const ReferenceCounts&, std::vector<PyObject*>&>*>(arg);
     const auto it = counts.find(object);
-    if ((PyDict_Check(object) || PyList_Check(object) ||
-         PyCell_Check(object)) &&
+    if ((PyDict_Check(object) || PyList_Check(object) || PyCell_Check(object) ||
+         IsDeque(object)) &&
         it != counts.end() && Py_REFCNT(object) > it->second) {
       shared.push_back(object);
     }

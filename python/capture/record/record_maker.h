@@ -33,6 +33,8 @@ class RecordMaker {
   // `result` is what the run returned. False, refused, if it can't be done
   // again.
   bool Make(PyObject* result);
+  // Of a run that is refused: the places that had better be slots.
+  void FindWanted();
 
  private:
   // Make(), but that torch may throw on the way.

@@ -80,6 +80,7 @@ class ResultTree::Builder {
   int AddNew(PyObject* object, int depth);
   int AddTuple(PyObject* tuple, int depth);
   int AddSlice(PyObject* object, int depth);
+  int AddDeque(PyObject* deque, int depth);
   int AddSet(PyObject* set, int depth);
   // A method in C, bound to an object.
   int AddBuiltin(PyObject* object, int depth);

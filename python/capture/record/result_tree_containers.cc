@@ -1,10 +1,13 @@
 // Containers and instances that a run left.
 
+#include <limits>
+
 #include "absl/strings/str_cat.h"
 #include "python/capture/known/purity.h"
 #include "python/capture/record/result_tree_builder.h"
 #include "python/capture/values/constants.h"
 #include "python/capture/values/dicts.h"
+#include "python/capture/values/sequences.h"
 #include "python/interpreter/interpreter.h"
 
 namespace mica {
@@ -40,6 +43,7 @@ int ResultTree::Builder::AddNew(PyObject* object, int depth) {
     AddItems(id, object, depth);
     return id;
   }
+  if (IsDeque(object)) return AddDeque(object, depth);
   const bool is_bare_ordered = type == &PyODict_Type && !HasAttributes(object);
   if (type == &PyDict_Type || is_bare_ordered || type == DefaultDictType()) {
     const int id = NewContainer(Kind::kDict, object);
@@ -92,6 +96,17 @@ int ResultTree::Builder::AddSlice(PyObject* object, int depth) {
   for (PyObject* item : {slice->start, slice->stop, slice->step}) {
     AddChild(id, item, depth);
   }
+  return id;
+}
+
+int ResultTree::Builder::AddDeque(PyObject* deque, int depth) {
+  const Py_ssize_t bound = BoundOf(deque);
+  if (bound > std::numeric_limits<int>::max()) {
+    return Refuse("returns a deque of a bound past all memory");
+  }
+  const int id = NewContainer(Kind::kDeque, deque);
+  tree_.nodes_[id].index = static_cast<int>(bound);
+  for (const PyRef& item : ItemsInOrder(deque)) AddChild(id, item.get(), depth);
   return id;
 }
 

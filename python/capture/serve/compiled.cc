@@ -310,6 +310,7 @@ void Compiled::Reset() {
   options_.capture.follow_draws = true;
   options_.capture.keep_data_sizes = true;
   captures_by_draws_ = captures_by_data_sizes_ = 0;
+  captures_by_items_.clear();
   joins_ways_ = true;
 }
 

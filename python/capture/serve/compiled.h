@@ -10,8 +10,10 @@
 #include <utility>
 #include <vector>
 
+#include "absl/container/flat_hash_map.h"
 #include "absl/container/flat_hash_set.h"
 #include "absl/functional/function_ref.h"
+#include "absl/strings/string_view.h"
 #include "absl/types/span.h"
 #include "python/capture/record/record.h"
 #include "python/capture/record/symbols.h"
@@ -229,6 +231,9 @@ class Compiled {
   void NoteOutcome();
   // The same of sizes that data decide.
   void NoteDataSize(bool is_of_result);
+  // The same of an item of a list or deque that is read at each call. Where
+  // that goes on, such a container is guarded by its contents again.
+  void NoteItem(absl::string_view path);
   // Whether so many captures for one cause may be, and go on.
   bool AreWorthIt(int64_t captures, int64_t most, int64_t hits_of_each) const;
   void DropRecordsThat(absl::FunctionRef<bool(const Record&)> is_one);
@@ -281,6 +286,7 @@ class Compiled {
   bool wants_eager_ = false;  // The next one, to know what that takes.
   int64_t captures_by_draws_ = 0;
   int64_t captures_by_data_sizes_ = 0;
+  absl::flat_hash_map<std::string, int64_t> captures_by_items_;  // By sequence.
   Attempt attempt_;  // The last refused run.
 };
 

@@ -27,6 +27,9 @@ constexpr int64_t kHitsOfOutcome = 16;
 constexpr int64_t kMaxDataSizes = 4;
 constexpr int64_t kMaxSizeReads = 8;
 constexpr int64_t kHitsOfDataSize = 8;
+// The same for items of a list or deque.
+constexpr int64_t kMaxItems = 4;
+constexpr int64_t kHitsOfItem = 8;
 // Earlier runs that a run at another size is compared with.
 constexpr size_t kMaxAlike = 4;
 
@@ -205,12 +208,26 @@ void Compiled::NoteOutcomeOf(const Miss& miss) {
   if (miss.kind == "draw") NoteOutcome();
   const bool is_for_size = !records_.empty() && records_[0]->IsForSize(miss);
   if (is_for_size) NoteDataSize(miss.kind == "data size");
+  if (miss.kind == "input") NoteItem(miss.note.path);
 }
 
 void Compiled::NoteOutcome() {
   if (AreWorthIt(++captures_by_draws_, kMaxOutcomes, kHitsOfOutcome)) return;
   options_.capture.follow_draws = false;
   DropRecordsThat([](const Record& record) { return !record.draws().empty(); });
+}
+
+void Compiled::NoteItem(absl::string_view path) {
+  const StatePlace* place = options_.capture.slots.FindSequence(path);
+  if (place == nullptr || AreWorthIt(++captures_by_items_[place->note.path],
+                                     kMaxItems, kHitsOfItem)) {
+    return;
+  }
+  const PyRef holder = PyRef::Share(place->holder.get());
+  options_.capture.slots.Bar(holder.get(), StatePlace::Itself());
+  DropRecordsThat([&](const Record& record) {
+    return record.slots().Has(holder.get(), StatePlace::Itself());
+  });
 }
 
 void Compiled::NoteDataSize(bool is_of_result) {

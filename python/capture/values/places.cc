@@ -3,8 +3,11 @@
 #include <utility>
 
 #include "absl/algorithm/container.h"
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/strip.h"
 #include "python/capture/values/numbers.h"
+#include "python/capture/values/sequences.h"
 
 namespace mica {
 
@@ -14,8 +17,8 @@ PyObject* StatePlace::Itself() {
   return itself;
 }
 
-StatePlace StatePlace::OfList(PyObject* list, GuardNote note) {
-  return {.holder = PyRef::Share(list),
+StatePlace StatePlace::OfSequence(PyObject* sequence, GuardNote note) {
+  return {.holder = PyRef::Share(sequence),
           .key = PyRef::Share(Itself()),
           .note = std::move(note)};
 }
@@ -56,20 +59,43 @@ bool StatePlace::Set(PyObject* value) const {
   return has == 0 || (has > 0 && remove(holder.get(), key.get()) == 0);
 }
 
-bool IsSlotList(PyObject* list, size_t size) {
-  return PyList_CheckExact(list) &&
-         PyList_GET_SIZE(list) == static_cast<Py_ssize_t>(size) &&
-         PyList_GET_SIZE(list) <= kMaxListedNumbers;
+bool IsSlotSequence(PyObject* sequence, size_t size) {
+  const bool is_deque = IsDeque(sequence);
+  if (!is_deque && !PyList_CheckExact(sequence)) return false;
+  const Py_ssize_t now = Py_SIZE(sequence);
+  if (now > kMaxListedNumbers) return false;
+  if (now == static_cast<Py_ssize_t>(size)) return true;
+  const Py_ssize_t bound = is_deque ? BoundOf(sequence) : -1;
+  return bound >= 0 && bound <= kMaxListedNumbers;
 }
 
 bool Slots::Add(StatePlace place) {
   const std::pair<PyObject*, PyObject*> name = {place.holder.get(),
                                                 place.key.get()};
-  if (!index_.try_emplace(name, static_cast<int>(places_.size())).second) {
+  if (barred_.contains(name) ||
+      !index_.try_emplace(name, static_cast<int>(places_.size())).second) {
     return false;
   }
   places_.push_back(std::move(place));
   return true;
+}
+
+const StatePlace* Slots::FindSequence(absl::string_view path) const {
+  const auto it = absl::c_find_if(places_, [path](const StatePlace& place) {
+    absl::string_view rest = path;
+    return place.key.get() == StatePlace::Itself() &&
+           absl::ConsumePrefix(&rest, place.note.path) &&
+           absl::StartsWith(rest, "[");
+  });
+  return it == places_.end() ? nullptr : &*it;
+}
+
+void Slots::Bar(PyObject* holder, PyObject* key) {
+  const auto is_kept = [&](const StatePlace& place) {
+    return place.holder.get() != holder || place.key.get() != key;
+  };
+  KeepPlaces(is_kept);
+  barred_.insert({holder, key});
 }
 
 bool Slots::DropUnreachable() {
@@ -80,11 +106,14 @@ bool Slots::DropUnreachable() {
 }
 
 bool Slots::Keep(absl::FunctionRef<bool(PyObject*)> is_used) {
-  const auto is_kept = [&](const StatePlace& place) {
-    return is_used(place.holder.get());
-  };
+  return KeepPlaces(
+      [&](const StatePlace& place) { return is_used(place.holder.get()); });
+}
+
+bool Slots::KeepPlaces(absl::FunctionRef<bool(const StatePlace&)> is_kept) {
   if (absl::c_all_of(places_, is_kept)) return false;
   Slots kept;
+  kept.barred_ = barred_;
   for (const StatePlace& place : places_) {
     if (is_kept(place)) kept.Add(place);
   }

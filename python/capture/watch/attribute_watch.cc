@@ -5,6 +5,7 @@
 #include "python/capture/known/purity.h"
 #include "python/capture/known/stand_ins.h"
 #include "python/capture/values/constants.h"
+#include "python/capture/values/sequences.h"
 #include "python/capture/watch/object_kinds.h"
 #include "python/interpreter/interpreter.h"
 #include "python/torch_side/tensors/tensor_access.h"
@@ -193,6 +194,10 @@ void AttributeWatch::ReadComputed(PyObject* owner, PyObject* name) {
   }
   if (IsImmutableType(SolidBase(Py_TYPE(owner)))) {
     return MarkHeldDict(owner, name);
+  }
+  static PyObject* bound = Interned("maxlen");
+  if (name == bound && IsDeque(owner)) {
+    return objects_.HoldAttribute(owner, name);
   }
   static PyObject* args = Interned("args");
   if (PyExceptionInstance_Check(owner) && name == args) {

@@ -14,10 +14,11 @@ namespace mica {
 bool ChangesContainer(PyObject* callable, PyObject* container) {
   if (container == nullptr || IsTensor(container)) return false;
   static const auto& methods = *new absl::flat_hash_set<std::string>{
-      "__delitem__", "__ior__",     "__setitem__", "add",     "append",
-      "appendleft",  "clear",       "discard",     "extend",  "extendleft",
-      "insert",      "move_to_end", "pop",         "popitem", "popleft",
-      "remove",      "reverse",     "setdefault",  "sort",    "update"};
+      "__delitem__", "__ior__",     "__setitem__", "add",        "append",
+      "appendleft",  "clear",       "discard",     "extend",     "extendleft",
+      "insert",      "move_to_end", "pop",         "popitem",    "popleft",
+      "remove",      "reverse",     "rotate",      "setdefault", "sort",
+      "update"};
   if (!PyList_Check(container) && !PyDict_Check(container) &&
       !PyAnySet_Check(container) &&
       !PyType_IsSubtype(Py_TYPE(container), DequeType())) {

@@ -5,6 +5,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "python/capture/known/purity.h"
+#include "python/capture/values/sequences.h"
 
 namespace mica {
 namespace {
@@ -58,16 +59,27 @@ bool ContainerChanges::ReadEmpty(PyObject* container) {
   return true;
 }
 
-void ContainerChanges::WantList(PyObject* container) {
+void ContainerChanges::WantSequence(PyObject* container) {
   const auto before = changed_.find(container);
-  if (before == changed_.end() || !PyList_CheckExact(container) ||
-      !IsSlotList(container,
-                  static_cast<size_t>(PyList_GET_SIZE(before->second.get())))) {
+  if (before == changed_.end() ||
+      !(PyList_CheckExact(container) || IsDeque(container))) {
     return;
   }
-  refusals_.WantSlot(
-      StatePlace::OfList(container, {.path = PathOf(container)}));
-  if (refusal()) refusal().transient = true;
+  wanted_.push_back(
+      {.place = StatePlace::OfSequence(container, {.path = PathOf(container)}),
+       .size_before = static_cast<size_t>(Py_SIZE(before->second.get()))});
+}
+
+bool ContainerChanges::FindWanted(std::vector<StatePlace>* slots,
+                                  std::vector<PyRef>* changed) const {
+  const size_t num_before = slots->size();
+  for (const Wanted& wanted : wanted_) {
+    PyObject* sequence = wanted.place.holder.get();
+    if (!IsSlotSequence(sequence, wanted.size_before)) continue;
+    slots->push_back(wanted.place);
+    if (IsDeque(sequence)) changed->push_back(PyRef::Share(sequence));
+  }
+  return slots->size() > num_before;
 }
 
 void ContainerChanges::Forget() {
@@ -92,7 +104,7 @@ bool ContainerChanges::Check(std::string* reason) {
     }
     PyErr_Clear();
     if (is_same) continue;
-    WantList(container);
+    WantSequence(container);
     *reason = absl::StrCat("changes ", PathOf(container),
                            " in ways that aren't known");
     return false;

@@ -39,9 +39,13 @@ class ContainerChanges final : public WatchPart {
   bool HasUnknown(PyObject* container) const {
     return changed_by_call_.contains(container);
   }
-  // If it is a list that the run changed, whose items had better be read as
-  // arguments are: notes that.
-  void WantList(PyObject* container);
+  // If it is a list or deque that the run changed, whose items had better be
+  // read as arguments are: notes that.
+  void WantSequence(PyObject* container);
+  // Adds those, once the run is over, that IsSlotSequence(). False for none.
+  // `changed` gets the deques among them.
+  bool FindWanted(std::vector<StatePlace>* slots,
+                  std::vector<PyRef>* changed) const;
 
   // In order.
   const std::vector<ContainerCall>& calls() const { return calls_; }
@@ -65,6 +69,11 @@ class ContainerChanges final : public WatchPart {
   absl::flat_hash_map<PyObject*, Py_ssize_t> noticed_;
   absl::flat_hash_set<PyObject*> unread_;
   absl::flat_hash_set<PyObject*> changed_by_call_;
+  struct Wanted {
+    StatePlace place;
+    size_t size_before = 0;
+  };
+  std::vector<Wanted> wanted_;
 };
 
 }  // namespace mica

@@ -1,5 +1,6 @@
 #include "python/capture/watch/gradient_watch.h"
 
+#include "python/torch_side/tensors/autograd_access.h"
 #include "python/torch_side/tensors/tensor_access.h"
 
 namespace mica {

@@ -9,6 +9,7 @@
 #include "python/capture/known/purity.h"
 #include "python/capture/known/stand_ins.h"
 #include "python/capture/values/numbers.h"
+#include "python/capture/values/sequences.h"
 #include "python/interpreter/interpreter.h"
 
 namespace mica {
@@ -42,21 +43,6 @@ PyRef FunctionOf(const char* name) {
 }
 
 bool IsList(PyObject* object) { return PyList_CheckExact(object); }
-
-bool IsDeque(PyObject* object) {
-  return DequeType() != nullptr && Py_IS_TYPE(object, DequeType());
-}
-
-// The most items that it holds; -1 for any number.
-Py_ssize_t BoundOf(PyObject* container) {
-  if (IsList(container)) return -1;
-  const PyRef bound = PyRef::Steal(PyObject_GetAttrString(container, "maxlen"));
-  const Py_ssize_t value = bound && PyLong_CheckExact(bound.get())
-                               ? PyLong_AsSsize_t(bound.get())
-                               : -1;
-  PyErr_Clear();
-  return value;
-}
 
 }  // namespace
 

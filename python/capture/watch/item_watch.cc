@@ -10,6 +10,7 @@
 #include "python/capture/values/constants.h"
 #include "python/capture/values/dicts.h"
 #include "python/capture/values/numbers.h"
+#include "python/capture/values/sequences.h"
 #include "python/capture/watch/object_kinds.h"
 #include "python/interpreter/interpreter.h"
 #include "python/torch_side/tensors/tensor_access.h"
@@ -70,7 +71,7 @@ bool IsSettingItem(PyObject* method) {
 // What methods change that are made again.
 bool IsPlainContainer(PyObject* container) {
   return PyList_CheckExact(container) || Py_IS_TYPE(container, &PySet_Type) ||
-         (DequeType() != nullptr && Py_IS_TYPE(container, DequeType()));
+         IsDeque(container);
 }
 
 bool IsItemKey(PyObject* key) {
@@ -245,7 +246,9 @@ void ItemWatch::UseBy(PyObject* method, absl::Span<PyObject* const> args) {
 }
 
 void ItemWatch::Move(PyObject* callable, absl::Span<PyObject* const> args) {
-  const bool takes_index = absl::EndsWith(CallableName(callable), ".pop");
+  const std::string name = CallableName(callable);
+  const bool takes_index =
+      absl::EndsWith(name, ".pop") || absl::EndsWith(name, ".rotate");
   for (size_t i = 0; i < args.size(); ++i) {
     // What is moved comes last.
     const bool is_moved = i + 1 == args.size() && !takes_index;

@@ -148,7 +148,7 @@ void ObjectWatch::TouchContainer(PyObject* object, int depth) {
   const bool is_unread = is_old && containers_.IsUnread(object);
   if (is_unread && !containers_.ReadEmpty(object)) {
     Refuse(absl::StrCat("reads ", PathOf(object), " after it changed it"));
-    return containers_.WantList(object);
+    return containers_.WantSequence(object);
   }
   if (is_first && !PyTuple_Check(object)) {
     const GuardNote note = NoteOf(PathOf(object));
