@@ -78,12 +78,13 @@ void StateGuards::NoteWords(uint32_t number, NotedWords* words) const {
       add(place);
       return add_type(facts.value);
     }
-    case Kind::kItems:
-      for (const void* at : PlacesOfItems(items_[index].container.get())) {
-        add(at);
-      }
+    case Kind::kItems: {
+      const auto places = PlacesOfItems(items_[index].container.get());
+      if (places.empty()) return;  // Its items' classes don't say enough.
+      for (const void* at : places) add(at);
       for (const Kept& item : items_[index].items) add_type(item);
       return;
+    }
     case Kind::kClassOf:
       return add(&classes_of_[index].object.get()->ob_type);
     case Kind::kTensor:

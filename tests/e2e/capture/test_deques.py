@@ -475,6 +475,25 @@ def test_exceptions_leave_eagers_deque() -> None:
     assert check(world(body, frames=full(), fails=False), *steps) >= 5
 
 
+@pytest.mark.parametrize("kept", [[1.0], (torch.ones(2),), {"a": 1}])
+def test_items_that_are_in_another_place_too(kept: Any) -> None:
+    """What is known of such an item says nothing of the deque's length."""
+
+    def body(w: Any, a: Tensor) -> Any:
+        return a * 2, w.kept, len(w.frames)
+
+    def add(w: Any, _: Any) -> Any:
+        w.frames.append(w.kept)
+        return len(w.frames)
+
+    def make() -> Any:
+        new = world(body, kept=kept)()
+        new.frames = deque([new.kept, 2])
+        return new
+
+    check(make, *calls(3), add, *calls(2), add, add, *calls(2))
+
+
 def test_records_let_go_of_a_deque_that_was_replaced() -> None:
     w: Any = world(stacked, frames=full())()
     compiled = mica.compile(w.program)
