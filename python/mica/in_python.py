@@ -138,6 +138,23 @@ class FillingItems:
         return value
 
 
+class TakingItems:
+    """A tensor of which `taking[key]` is taken by another key.
+
+    Attributes:
+      items: The tensor.
+      key: Has tensors where the program's own has arrays.
+    """
+
+    __slots__ = ("items", "key")
+
+    items: Any
+    key: Any
+
+    def __getitem__(self, _: Any) -> Any:
+        return self.items[self.key]
+
+
 def join_texts(separator: str, texts: Iterable[str], /) -> str:
     """`separator.join(texts)`, of texts that Python code gives."""
     return separator.join([*texts])

@@ -21,11 +21,22 @@ Miss MissOf(const Draw& draw, PyObject* got) {
       .kind = "draw",
       .note = {.path = absl::StrCat("what ", draw.note.path, " gave"),
                .at = draw.note.at},
-      .expected = draw.is_exact
+      .expected = draw.array.has_value() ? draw.array->ToString()
+                  : draw.is_exact
                       ? DescribeValue(draw.recorded.get())
                       : absl::StrCat("a number, ",
                                      TypeName(Py_TYPE(draw.recorded.get()))),
       .got = DescribeValue(got)};
+}
+
+// Puts a number where the Program has it.
+bool IsAsRecorded(const Draw& draw, PyObject* value,
+                  absl::Span<double> numbers) {
+  if (draw.is_exact) return SameValue(draw.recorded.get(), value);
+  if (Py_TYPE(value) != Py_TYPE(draw.recorded.get())) return false;
+  const std::optional<double> number = NumberOf(value);
+  if (number.has_value()) numbers[draw.input] = *number;
+  return number.has_value();
 }
 
 }  // namespace
@@ -37,6 +48,7 @@ bool Draw::is_number() const {
 Draws::Draws(std::vector<Draw> draws) : draws_(std::move(draws)) {
   for (Draw& draw : draws_) {
     draw.places.clear();
+    draw.tensor = PyRef();
     const auto is_same = [&](const PyRef& known) {
       return known.get() == draw.generator.get();
     };
@@ -66,13 +78,14 @@ Draws::Outcome Draws::Make(absl::Span<double> numbers, Made* made,
     if (draw.kind == Draw::Kind::kAsk || draw.kind == Draw::Kind::kClock) {
       made->readings.push_back(value);
     }
-    const bool is_same_type =
-        Py_TYPE(value.get()) == Py_TYPE(draw.recorded.get());
-    const std::optional<double> number =
-        is_same_type ? NumberOf(value.get()) : std::nullopt;
-    if (draw.is_exact ? SameValue(draw.recorded.get(), value.get())
-                      : number.has_value()) {
-      if (!draw.is_exact) numbers[draw.input] = *number;
+    if (draw.array.has_value()) {
+      PyRef tensor = TensorOfArray(value.get());
+      if (tensor && draw.array->Matches(tensor.get())) {
+        made->arrays.push_back(value);
+        made->tensors.push_back(std::move(tensor));
+        continue;
+      }
+    } else if (IsAsRecorded(draw, value.get(), numbers)) {
       continue;
     }
     if (miss != nullptr) *miss = MissOf(draw, value.get());

@@ -4,6 +4,7 @@
 #define MICA_PYTHON_CAPTURE_EFFECTS_DRAWS_H_
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -13,6 +14,7 @@
 #include "python/capture/values/guard_note.h"
 #include "python/interpreter/frame_site.h"
 #include "python/interpreter/py_ref.h"
+#include "python/torch_side/tensors/tensor_access.h"
 
 namespace mica {
 
@@ -30,8 +32,12 @@ struct Draw {
   PyRef keyword_names;      // Of the last arguments; may be null.
   PyRef generator;          // kGenerator.
   GuardNote note;
-  // What it gave in the recorded run: a hit needs the same type, and where no
-  // input of the Program stands for it the same value.
+  // If it gave an array: what that is as a tensor, which is a state of the
+  // Program's, drawn anew at each hit; and this tensor, while recording.
+  std::optional<TensorMeta> array;
+  PyRef tensor;
+  // What else it gave in the recorded run: a hit needs the same type, and where
+  // no input of the Program stands for it the same value.
   PyRef recorded;
   bool is_exact = true;
   int input = -1;     // In HostInputs; -1 if exact.
@@ -54,6 +60,9 @@ class Draws {
   // What was drawn for one run, to be undone if that is discarded.
   struct Made {
     GeneratorStates states;
+    // The arrays that were drawn, in order, and the tensors in their memory.
+    std::vector<PyRef> arrays;
+    std::vector<PyRef> tensors;
     // What was asked for (not drawn), in order.
     std::vector<PyRef> readings;
     void Undo() { states.PutBack(); }

@@ -109,6 +109,8 @@ PyObject* ResultTree::Maker::Make(int id) {
       return Share(node.object.get());
     case Kind::kInput:
       return Share(inputs_.objects[node.index]);
+    case Kind::kDrawn:
+      return Share(inputs_.drawn[node.index].get());
     case Kind::kNumber:
       return Keep(id, MakeNumberOf(node));
     case Kind::kNaN:
@@ -151,10 +153,10 @@ PyObject* ResultTree::Maker::MakeContainer(int id, const Node& node) {
       Keep(id, list.get());
       return MakeItems(node, list.get()) ? list.release() : nullptr;
     }
-    case Kind::kSet:
-      return Keep(id, MakeSet(node));
     case Kind::kDeque:
       return MakeDeque(id, node);
+    case Kind::kSet:
+      return Keep(id, MakeSet(node));
     case Kind::kAttributes: {
       const PyRef owner = PyRef::Steal(Make(node.children[0]));
       if (!owner) return nullptr;
@@ -224,8 +226,6 @@ PyObject* ResultTree::Maker::MakeTuple(const Node& node) {
   return PyTuple_Type.tp_new(type, args.get(), nullptr);
 }
 
-PyObject* ResultTree::Maker::MakeSet(const Node& node) {
-  std::vector<PyRef> members;
 PyObject* ResultTree::Maker::MakeDeque(int id, const Node& node) {
   PyRef deque = NewDeque(node.index);
   if (!deque) return nullptr;
@@ -237,6 +237,8 @@ PyObject* ResultTree::Maker::MakeDeque(int id, const Node& node) {
   return deque.release();
 }
 
+PyObject* ResultTree::Maker::MakeSet(const Node& node) {
+  std::vector<PyRef> members;
   for (const int child : node.children) {
     members.push_back(PyRef::Steal(Make(child)));
     if (!members.back()) return nullptr;

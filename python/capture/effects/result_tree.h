@@ -58,6 +58,7 @@ class ResultTree {
     kTensor,
     kObject,  // A constant, or an object of the state.
     kInput,
+    kDrawn,  // An array that the call drew: BoundInputs::drawn.
     kNumber,
     kNaN,    // That the program made: a new one at each hit.
     kText,   // That it made of numbers.
@@ -65,8 +66,8 @@ class ResultTree {
     kSame,
     kTuple,  // And named tuples, and slices.
     kList,
-    kDict,
     kDeque,
+    kDict,
     kSet,
     kInstance,
     kMethod,      // In Python, of an object.

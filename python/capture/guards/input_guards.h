@@ -44,6 +44,7 @@ struct BoundInputs {
   std::vector<PyObject*> objects;  // By node.
   std::vector<PyObject*> tensors;  // The different ones, by number.
   std::vector<PyRef> of_arrays;    // Those of them in numpy arrays' memory.
+  std::vector<PyRef> drawn;        // Arrays that the call draws, in order.
 };
 
 // Which instances that are arguments are taken apart.
@@ -259,8 +260,8 @@ class InputGuards {
     kNumber,  // A float or an int of any value; `value` is the recorded one.
     kTuple,   // And subclasses without attributes: named tuples.
     kList,
-    kDict,      // OrderedDict and defaultdict, too.
     kDeque,     // Of this bound, `index`.
+    kDict,      // OrderedDict and defaultdict, too.
     kSet,       // Of constants, `keys`, in the order of their iteration.
     kInstance,  // A class made in Python: attributes, and items if a dict.
     kArray,     // Of numpy's: a tensor in its memory.
@@ -274,8 +275,8 @@ class InputGuards {
     LooseRef original;     // kNumber, kTuple: what `value` stands in the
                            // place of, while recording.
     int index = 0;         // kTensor, kArray: number; kSame: node.
-    LooseRef same_object;  // Pinned, though its contents are guarded too.
                            // kDeque: -1 if it has no bound.
+    LooseRef same_object;  // Pinned, though its contents are guarded too.
     std::vector<PyObject*> others;  // It is none of them. Not dereferenced.
     std::vector<PyRef> keys;        // kDict, kInstance: of items.
     std::vector<PyRef> names;       // kInstance: of attributes.
@@ -301,9 +302,9 @@ class InputGuards {
                       Miss* miss) const;
   bool MatchSequence(const Node& node, PyObject* object, BoundInputs* bound,
                      Miss* miss) const;
-  bool MatchItems(const Node& node, PyObject* object, BoundInputs* bound,
   bool MatchDeque(const Node& node, PyObject* deque, BoundInputs* bound,
                   Miss* miss) const;
+  bool MatchItems(const Node& node, PyObject* object, BoundInputs* bound,
                   Miss* miss) const;
   bool MatchAttributes(const Node& node, PyObject* object, BoundInputs* bound,
                        Miss* miss) const;

@@ -95,6 +95,11 @@ MICA_HIT_CODE bool MemoryGuards::Check(absl::Span<PyObject* const> inputs,
     const int count = static_cast<int>(inputs.size());
     return i < count ? inputs[i] : states[i - count];
   };
+  // One that is yet to be drawn has memory of its own.
+  const auto data_of = [&](int i) {
+    PyObject* found = tensor(i);
+    return found == nullptr ? nullptr : static_cast<char*>(DataOf(found));
+  };
   const auto differ = [&](int index, const char* got) {
     if (miss != nullptr) {
       *miss = {.kind = "memory",
@@ -105,6 +110,7 @@ MICA_HIT_CODE bool MemoryGuards::Check(absl::Span<PyObject* const> inputs,
     return false;
   };
   for (size_t i = 0; checks_offsets && i < externals_.size(); ++i) {
+    if (tensor(static_cast<int>(i)) == nullptr) continue;
     const int64_t now = StorageOffsetOf(tensor(static_cast<int>(i)));
     const int64_t step = externals_[i].offset_step;
     const int64_t moved = now - externals_[i].offset;
@@ -129,7 +135,7 @@ MICA_HIT_CODE bool MemoryGuards::Check(absl::Span<PyObject* const> inputs,
   std::vector<char*> data;
   data.reserve(externals_.size());
   for (size_t i = 0; i < externals_.size(); ++i) {
-    data.push_back(static_cast<char*>(DataOf(tensor(static_cast<int>(i)))));
+    data.push_back(data_of(static_cast<int>(i)));
   }
   if (data == last_good_) return true;
   if (!CheckDisjoint(data, miss) || !CheckArrays(data, miss)) return false;

@@ -338,13 +338,6 @@ std::vector<StateGuards::ArrayMemory> StateGuards::ArrayMemories() const {
   return memories;
 }
 
-std::string StateGuards::ChangedArray() const {
-  for (const ArrayFacts& facts : arrays_) {
-    if (!CheckArray(facts, nullptr)) return facts.note.path;
-  }
-  return "";
-}
-
 uint32_t StateGuards::Enter(Kind kind, size_t count) {
   const auto number = static_cast<uint32_t>(facts_.size());
   facts_.push_back({kind, static_cast<uint32_t>(count - 1)});

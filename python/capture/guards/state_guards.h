@@ -114,8 +114,6 @@ class StateGuards {
     const char* high = nullptr;
   };
   std::vector<ArrayMemory> ArrayMemories() const;
-  // One whose contents aren't what they were; "" if there is none.
-  std::string ChangedArray() const;
 
   // The program asked which object `constant` is: from now on facts about it
   // demand that very object, not an equal one.
@@ -139,8 +137,9 @@ class StateGuards {
                     std::vector<StatePlace>* slots) const;
   // Adds containers of classes of Python's that hold other items than noted.
   void FindChangedInstances(std::vector<PyRef>* containers) const;
-  // Adds places of arrays, and lists and deques to be slots, that differ now.
-  void FindChangedArrays(std::vector<StatePlace>* slots) const;
+  // Adds lists and deques that had better be slots, as they differ now; places
+  // of the array with `data` in its memory, and its path, or of those changed.
+  std::string FindArrays(const void* data, std::vector<StatePlace>*) const;
   void FindChangedSequences(std::vector<StatePlace>* slots) const;
 
   // Holds an object of the record's that no fact may be about. Wherever all

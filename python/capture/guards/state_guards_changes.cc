@@ -89,33 +89,47 @@ void StateGuards::FindChangedSequences(std::vector<StatePlace>* slots) const {
   }
 }
 
-void StateGuards::FindChangedArrays(std::vector<StatePlace>* slots) const {
-  const auto visit = [slots](StatePlace place) {
-    slots->push_back(std::move(place));
-  };
-  for (const ArrayFacts& changed : arrays_) {
-    if (CheckArray(changed, nullptr)) continue;
-    PyObject* array = changed.array.get();
+std::string StateGuards::FindArrays(const void* data,
+                                    std::vector<StatePlace>* slots) const {
+  const auto add_places_of = [&](PyObject* array) {
     for (const DictFacts& facts : dicts_) {
       for (const Item& item : facts.items) {
         if (!item.value.Is(array)) continue;
-        visit({.holder = PyRef::Share(facts.dict.get()),
-               .key = PyRef::Share(item.key.get()),
-               .note = item.note});
+        slots->push_back({.holder = PyRef::Share(facts.dict.get()),
+                          .key = PyRef::Share(item.key.get()),
+                          .note = item.note});
       }
     }
     for (const CellFacts& facts : cells_) {
       if (!facts.value.Is(array)) continue;
-      visit({.holder = PyRef::Share(facts.cell.get()), .note = facts.note});
+      slots->push_back(
+          {.holder = PyRef::Share(facts.cell.get()), .note = facts.note});
     }
     for (const ItemsFacts& facts : items_) {
       const bool has_it = absl::c_any_of(
           facts.items, [array](const Kept& item) { return item.Is(array); });
       PyObject* sequence = facts.container.get();
       if (!has_it || !IsSlotSequence(sequence, facts.items.size())) continue;
-      visit(StatePlace::OfSequence(sequence, facts.note));
+      slots->push_back(StatePlace::OfSequence(sequence, facts.note));
     }
+  };
+  const auto is_one = [&](const ArrayFacts& facts) {
+    if (data == nullptr) return !CheckArray(facts, nullptr);
+    std::string form;
+    absl::string_view bytes;
+    Py_buffer view;
+    if (!ReadArray(facts.array.get(), &form, &bytes, &view)) return false;
+    PyBuffer_Release(&view);
+    const auto* at = static_cast<const char*>(data);
+    return at >= bytes.data() && at < bytes.data() + bytes.size();
+  };
+  std::string path;
+  for (const ArrayFacts& facts : arrays_) {
+    if (!is_one(facts)) continue;
+    path = facts.note.path;
+    add_places_of(facts.array.get());
   }
+  return path;
 }
 
 PyObject* StateGuards::SubjectOf(Fact fact) const {

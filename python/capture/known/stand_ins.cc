@@ -108,6 +108,18 @@ PyRef FillingItems(PyObject* items) {
   return filling;
 }
 
+PyRef TakingItems(PyObject* tensor, PyObject* key) {
+  static PyObject* type = FunctionInPython("TakingItems").release();
+  if (type == nullptr) return PyRef();
+  PyRef taking = PyRef::Steal(PyType_GenericAlloc(AsType(type), 0));
+  if (!taking || PyObject_SetAttrString(taking.get(), "items", tensor) != 0 ||
+      PyObject_SetAttrString(taking.get(), "key", key) != 0) {
+    PyErr_Clear();
+    return PyRef();
+  }
+  return taking;
+}
+
 PyRef FindInPlace(PyObject* callable) {
   if (PyFunction_Check(callable)) {
     const auto it = InPlace().find(callable);

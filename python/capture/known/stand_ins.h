@@ -30,6 +30,9 @@ PyRef FunctionInPython(const char* name, const char* module = "mica.in_python");
 // The dict `items`, a defaultdict, as mica.in_python.FillingItems. Null as
 // above.
 PyRef FillingItems(PyObject* items);
+// A tensor, to be indexed with `key` whatever it is indexed with, as
+// mica.in_python.TakingItems. Null as above.
+PyRef TakingItems(PyObject* tensor, PyObject* key);
 // The callable that `object` stands for; null if it is no such object.
 // Borrowed.
 PyObject* FindInside(PyObject* object);

@@ -316,6 +316,8 @@ class RecordDescriber {
         return "tensor";
       case ResultTree::Kind::kInput:
         return "argument";
+      case ResultTree::Kind::kDrawn:
+        return "array";
       case ResultTree::Kind::kNumber:
       case ResultTree::Kind::kNaN:
         return "number";
@@ -327,10 +329,10 @@ class RecordDescriber {
         return "tuple";
       case ResultTree::Kind::kList:
         return "list";
-      case ResultTree::Kind::kDict:
-        return "dict";
       case ResultTree::Kind::kDeque:
         return "deque";
+      case ResultTree::Kind::kDict:
+        return "dict";
       case ResultTree::Kind::kSet:
         return "set";
       case ResultTree::Kind::kInstance:

@@ -26,8 +26,9 @@ std::vector<PyRef> Record::states() const {
   std::vector<PyRef> tensors;
   const StateGuards::Alive alive = guards_.FindAlive();
   for (const State& state : states_) {
-    tensors.push_back(state.cast.has_value() ? PyRef()
-                                             : alive.Share(state.tensor));
+    tensors.push_back(state.cast.has_value() || state.drawn >= 0
+                          ? PyRef()
+                          : alive.Share(state.tensor));
     if (state.leaf < 0) continue;
     const Gradients::Leaf& leaf = gradients_.leaves()[state.leaf];
     if (leaf.tensor && alive.Has(leaf.tensor.get())) {
@@ -43,6 +44,11 @@ Draws::Outcome Record::MakeDraws(BoundCall* bound, Draws::Made* made,
     const Draws::Outcome outcome =
         draws_.Make(absl::MakeSpan(bound->numbers), made, miss);
     if (outcome != Draws::Outcome::kMade) return outcome;
+    for (const size_t i : found_anew_) {
+      const int drawn = states_[i].drawn;
+      if (drawn >= 0) bound->states[i] = made->tensors[drawn].get();
+    }
+    bound->inputs.drawn = made->arrays;
   }
   if (outcomes_.Check(bound->numbers, bound->run->graph->tape().host_values,
                       miss)) {
@@ -77,6 +83,7 @@ MICA_HIT_CODE Record::Outcome Record::Serve(const CallArgs& args,
     bound.found.clear();
     bound.run.reset();
     bound.inputs.of_arrays.clear();
+    bound.inputs.drawn.clear();
     bound_ = std::move(bound);
   };
   {

@@ -341,18 +341,20 @@ class Record {
   ResultTree first_arguments_;  // Its numbers come after those of `result_`.
   Effects effects_;
   ArgumentChanges argument_changes_;
-  // Of the tape, in order. A gradient is found at its leaf at each run, and
-  // what autocast keeps of a weight where that has it.
+  // Of the tape, in order. A gradient is found at its leaf at each run, what
+  // autocast keeps of a weight where that has it, and an array that the run
+  // drew is drawn.
   struct State {
     PyObject* tensor = nullptr;
     int leaf = -1;   // In `gradients_`.
     int input = -1;  // If not -1, the weight is the argument's.
+    int drawn = -1;  // An array that is drawn: Draws::Made::tensors.
     std::optional<TensorMeta> cast;
-    bool is_found_anew() const { return leaf >= 0 || cast.has_value(); }
+    bool is_found_anew() const { return leaf >= 0 || drawn >= 0 || cast; }
   };
   void AddState(State state);
-  // Fills the states of `bound`, whose inputs are known. False if autocast
-  // keeps another cast than the recorded one.
+  // Fills the states of `bound`, whose inputs are known; null if one is yet to
+  // be drawn. False if autocast keeps another cast than the recorded one.
   bool BindStates(BoundCall* bound, Miss* miss) const;
   // Notes an object of the state that a run needs to its end; may be null.
   // `guards` are this record's, or are to be.

@@ -260,8 +260,11 @@ bool RecordMaker::MakeGraph() {
                                           "unseen: ",
                                           miss.ToString())});
   }
-  const GraphOptions options = OptionsFor(options_.graph, bound_.states, tape,
-                                          record_.effects_.has_first_calls());
+  GraphOptions options = OptionsFor(options_.graph, bound_.states, tape,
+                                    record_.effects_.has_first_calls());
+  // Nor of one that is another tensor at each run.
+  options.frozen &= absl::c_none_of(
+      record_.states_, [](const auto& state) { return state.drawn >= 0; });
   Refusal no = WhyNotInPrecision(options, record_.run_->backward, tape);
   if (!no.reason.empty()) return Refuse(std::move(no));
   auto graph = Graph::Build(tape, kinds, bound_.states, options);

@@ -77,6 +77,8 @@ class RecordMaker {
   bool AddGradient(PyRef gradient, Gradients::Leaf* leaf);
   // Adds a state that is the cast of a weight; false if it is none.
   bool AddKeptWeight(PyObject* state);
+  // Adds a state that was drawn; false if it is none.
+  bool AddDrawn(PyObject* state);
   // What the tape's states are called, each by a name of its own.
   std::vector<StateTensor> NameStates();
   // Refuses new data of a tensor whose old data a backward pass after the run

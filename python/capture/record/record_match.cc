@@ -92,7 +92,9 @@ MICA_HIT_CODE bool Record::BindStates(BoundCall* bound, Miss* miss) const {
   bound->found.clear();
   for (const size_t i : found_anew_) {
     const State& state = states_[i];
-    if (state.cast.has_value()) {
+    if (state.drawn >= 0) {
+      bound->found.emplace_back();
+    } else if (state.cast.has_value()) {
       PyObject* weight =
           state.input < 0 ? state.tensor : bound->inputs.tensors[state.input];
       bound->found.push_back(KeptCast(weight, *state.cast));

@@ -75,7 +75,7 @@ bool RecordMaker::FindDraws(absl::Span<const NumberSource> exact) {
     const bool comes_again =
         draw.kind != Draw::Kind::kClock &&
         !(draw.kind == Draw::Kind::kLook && draw.is_number()) &&
-        !PyFloat_CheckExact(draw.recorded.get());
+        (draw.array.has_value() || !PyFloat_CheckExact(draw.recorded.get()));
     if (!draw.is_exact || comes_again) continue;
     if (!why) {
       why = {.reason = absl::StrCat("uses a number of ", draw.note.path,

@@ -26,6 +26,12 @@ std::vector<StateTensor> RecordMaker::NameStates() {
     states.push_back({.tensor = tensor.tensor.get(),
                       .name = run_.watch.TensorName(tensor.tensor.get())});
   }
+  int num_drawn = 0;
+  for (const Draw& draw : run_.watch.draws().draws()) {
+    if (!draw.tensor) continue;
+    states.push_back({.tensor = draw.tensor.get(),
+                      .name = absl::StrCat(draw.note.path, ".", num_drawn++)});
+  }
   absl::flat_hash_set<std::string> names;
   for (StateTensor& state : states) {
     const std::string name = state.name;
@@ -46,6 +52,19 @@ bool RecordMaker::AddKeptWeight(PyObject* state) {
                       .cast = TensorMeta::Of(state)});
     record_.Keep(run_.watch.guards(), record_.states_.back().tensor);
     return true;
+  }
+  return false;
+}
+
+bool RecordMaker::AddDrawn(PyObject* state) {
+  int drawn = 0;
+  for (const Draw& draw : run_.watch.draws().draws()) {
+    if (!draw.tensor) continue;
+    if (draw.tensor.get() == state) {
+      record_.AddState({.drawn = drawn});
+      return true;
+    }
+    ++drawn;
   }
   return false;
 }
@@ -102,7 +121,7 @@ bool RecordMaker::MakeTape() {
                              "place, which another compiler does first"});
   }
   for (PyObject* state : recorded_.states) {
-    if (AddKeptWeight(state)) continue;
+    if (AddKeptWeight(state) || AddDrawn(state)) continue;
     const int leaf = record_.gradients_.FindGradient(state);
     record_.AddState({.tensor = leaf < 0 ? state : nullptr, .leaf = leaf});
     record_.Keep(run_.watch.guards(), record_.states_.back().tensor);

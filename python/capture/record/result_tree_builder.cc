@@ -36,10 +36,26 @@ int ResultTree::Builder::AddTensor(PyObject* tensor) {
   if (HasGradientHooks(tensor)) {
     return Refuse("returns a tensor with a hook on its gradient");
   }
+  if (IsOfStateArray(tensor)) return 0;
   const int id = NewContainer(Kind::kTensor, tensor);
   tree_.nodes_[id].index = static_cast<int>(tensors_.size());
   tensors_.push_back(tensor);
   return id;
+}
+
+bool ResultTree::Builder::IsOfStateArray(PyObject* tensor) {
+  const void* data = DataOf(tensor);
+  if (data == nullptr) return false;
+  std::vector<StatePlace> places;
+  const std::string path = watch_.guards().FindArrays(data, &places);
+  if (path.empty()) return false;
+  for (StatePlace& place : places) {
+    watch_.refusals().WantSlot(std::move(place));
+  }
+  Refuse(absl::StrCat("returns a tensor in the memory of ", path,
+                      ", a numpy array of the state"),
+         "return a clone");
+  return true;
 }
 
 int ResultTree::Builder::Add(PyObject* object, int depth) {
@@ -84,6 +100,11 @@ int ResultTree::Builder::Add(PyObject* object, int depth) {
     return NewNode(Kind::kObject, object);
   }
   if (IsTensor(object)) return AddTensor(object);
+  if (const int drawn = values.drawn().IndexOf(object); drawn >= 0) {
+    const int id = NewNode(Kind::kDrawn, nullptr);
+    tree_.nodes_[id].index = drawn;
+    return id;
+  }
   if (PyObject* tensor = values.TensorOf(object)) {
     return AddArray(object, tensor, depth);
   }

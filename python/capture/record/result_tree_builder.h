@@ -62,6 +62,10 @@ class ResultTree::Builder {
     return id;
   }
   int AddTensor(PyObject* tensor);
+  // A tensor of constants, to the Program: if it is in the memory of an array
+  // that the state has, who writes the one is to change the other. Refuses
+  // that; the array had better be read as arguments are.
+  bool IsOfStateArray(PyObject* tensor);
   int AddConstant(PyObject* constant, int depth);
   // Whether a hit finds it, or what it holds, in a place or among the
   // arguments, or makes it anew.

@@ -18,6 +18,7 @@
 #include "analysis/lower/tape.h"
 #include "analysis/sizes/size_facts.h"
 #include "kernels/reference/host_arithmetic.h"
+#include "python/capture/values/drawn_arrays.h"
 #include "python/capture/values/guard_note.h"
 #include "python/capture/values/loose_ref.h"
 #include "python/capture/values/numbers.h"
@@ -102,6 +103,7 @@ class HostValues {
   // Whether results are to be eager's bits: what numpy computes by functions of
   // its own isn't followed then.
   void SetExact(bool is_exact) { is_exact_ = is_exact; }
+  bool is_exact() const { return is_exact_; }
 
   // Index in the list that Finish() gives; -1 for a number not known.
   using Id = int32_t;
@@ -123,17 +125,18 @@ class HostValues {
   }
   bool empty() const { return ids_.empty() && unread_.empty(); }
 
-  // A numpy array in a tensor's memory, of which nobody has read anything yet;
-  // who does is told of to SetOnArrayUse().
+  // A numpy array in a tensor's memory that nobody has read: SetOnArrayUse().
   void AddArray(PyObject* array, PyObject* tensor);
   // The tensor, read or not; null if it is no such array. Borrowed.
   PyObject* TensorOf(PyObject* array) const {
     const auto it = arrays_.find(array);
     return it == arrays_.end() ? nullptr : it->second.get();
   }
-  // The same of the tensor, whose array somebody reads.
-  void ReadArray(PyObject* tensor) { on_array_use_(tensor); }
+  void ReadArray(PyObject* tensor) {
+    if (!drawn_.Use(tensor)) on_array_use_(tensor);
+  }
   bool has_arrays() const { return !arrays_.empty(); }
+  DrawnArrays& drawn() { return drawn_; }
   void SetOnArrayUse(std::function<void(PyObject* tensor)> on_array_use) {
     on_array_use_ = std::move(on_array_use);
   }
@@ -389,6 +392,7 @@ class HostValues {
   absl::flat_hash_map<PyObject*, PyRef> arrays_;  // Tensors, by array.
   absl::flat_hash_set<PyObject*> unread_;         // Arrays.
   std::function<void(PyObject*)> on_array_use_;
+  DrawnArrays drawn_;
 };
 
 }  // namespace mica

@@ -35,7 +35,7 @@ void HostValues::UseTextOf(PyObject* object) {
     const PyRef tensor = arrays_[object];
     // A list has numbers of its own.
     if (PyList_Check(object)) arrays_.erase(object);
-    on_array_use_(tensor.get());
+    ReadArray(tensor.get());
   }
   if (const Id id = FindText(object); id >= 0) MarkExactId(id);
   const auto it = size_texts_.find(object);

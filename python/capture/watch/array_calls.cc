@@ -2,6 +2,7 @@
 
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "absl/algorithm/container.h"
 #include "absl/container/flat_hash_set.h"
@@ -244,11 +245,13 @@ bool ArrayWatch::FollowCopy(PyObject* tensor, PyObject* dtype) {
   PyRef data = DataTensorOf(tensor);
   if (data && !IsInOrder(tensor) && dtype == nullptr) {
     return Show(
-        PyRef::Steal(PyObject_CallMethod(data.get(), "contiguous", nullptr)));
+        PyRef::Steal(PyObject_CallMethod(data.get(), "contiguous", nullptr)),
+        {&tensor, 1});
   }
   const PyRef convert = data ? Convert(std::move(data), dtype, true) : PyRef();
-  return Show(convert ? PyRef::Steal(PyObject_CallNoArgs(convert.get()))
-                      : PyRef());
+  return Show(
+      convert ? PyRef::Steal(PyObject_CallNoArgs(convert.get())) : PyRef(),
+      {&tensor, 1});
 }
 
 bool ArrayWatch::FollowView(PyObject* tensor,
@@ -268,11 +271,13 @@ bool ArrayWatch::FollowJoined(absl::string_view name, PyObject* arrays) {
   const PyRef tensors = PyRef::Steal(PyList_New(count));
   if (!tensors || count == 0) return false;
   PyObject* first = nullptr;
+  std::vector<PyObject*> from;
   for (Py_ssize_t i = 0; i < count; ++i) {
     PyObject* array = PySequence_Fast_GET_ITEM(arrays, i);
     PyObject* tensor = TensorOf({&array, 1});
     if (tensor == nullptr || !IsInOrder(tensor)) return false;
     if (first == nullptr) first = tensor;
+    from.push_back(tensor);
     if (!MayJoin(tensor, first, /*new_dim=*/name != "concatenate")) {
       return false;
     }
@@ -281,19 +286,45 @@ bool ArrayWatch::FollowJoined(absl::string_view name, PyObject* arrays) {
   static PyObject* stack = Method("torch._C._VariableFunctions.stack");
   static PyObject* cat = Method("torch._C._VariableFunctions.cat");
   reads_shapes_ = true;
-  return Show(PyRef::Steal(
-      PyObject_CallOneArg(name == "concatenate" ? cat : stack, tensors.get())));
+  return Show(PyRef::Steal(PyObject_CallOneArg(
+                  name == "concatenate" ? cat : stack, tensors.get())),
+              from);
 }
 
-bool ArrayWatch::Show(PyRef tensor) {
+bool ArrayWatch::Show(PyRef tensor, absl::Span<PyObject* const> from) {
   if (!tensor) {
     PyErr_Clear();
     return false;
   }
+  for (PyObject* one : from) values_.drawn().AddMadeOf(tensor.get(), one);
   static PyObject* numpy = Method("torch._C.TensorBase.numpy");
   step_.shown = tensor;
   step_.in_place_of_call = FixedCall(numpy, {std::move(tensor)}, nullptr);
   return static_cast<bool>(step_.in_place_of_call);
+}
+
+PyRef ArrayWatch::PlacesOf(PyObject* tensor, PyObject* key) const {
+  if (!values_.has_arrays() || !IsTensor(tensor)) return {};
+  static PyObject* whole = Method("torch.int64");
+  const auto tensor_of = [&](PyObject* part) {
+    PyObject* own = IsArray(part) ? TensorOf(part) : nullptr;
+    if (own == nullptr || TensorMeta::Of(own).sizes.size() != 1) return PyRef();
+    const PyRef dtype = PyRef::Steal(PyObject_GetAttrString(own, "dtype"));
+    PyErr_Clear();
+    return dtype.get() == whole ? DataTensorOf(own) : PyRef();
+  };
+  if (!PyTuple_CheckExact(key)) return tensor_of(key);
+  const PyRef places = PyRef::Steal(PyTuple_New(PyTuple_GET_SIZE(key)));
+  bool is_any = false;
+  for (Py_ssize_t i = 0; places && i < PyTuple_GET_SIZE(key); ++i) {
+    PyObject* part = PyTuple_GET_ITEM(key, i);
+    PyRef place = tensor_of(part);
+    is_any |= static_cast<bool>(place);
+    if (!place) place = PyRef::Share(part);
+    PyTuple_SET_ITEM(places.get(), i, place.release());
+  }
+  PyErr_Clear();
+  return is_any ? PyRef::Share(places.get()) : PyRef();
 }
 
 bool ArrayWatch::UseItem(PyObject* container, PyObject* key) {
@@ -333,6 +364,7 @@ void ArrayWatch::AddView(PyObject* result) {
   }
   AddNew(result);
   values_.AddArray(result, view.get());
+  values_.drawn().AddMadeOf(view.get(), tensor.get());
 }
 
 bool ArrayWatch::TellsForm(PyObject* owner, PyObject* name) {
@@ -344,8 +376,9 @@ bool ArrayWatch::TellsForm(PyObject* owner, PyObject* name) {
     return true;
   }
   static const auto& methods = *new absl::flat_hash_set<std::string>{
-      "astype",    "copy",     "dtype",   "reshape",
-      "transpose", "swapaxes", "squeeze", "tolist"};
+      "astype",   "copy",    "dtype",  "reshape", "transpose",
+      "swapaxes", "squeeze", "tolist", "clip",    "mean",
+      "sum",      "var",     "std",    "max",     "min"};
   if (methods.contains(word)) return true;
   if (word != "shape" && word != "ndim" && word != "size") return false;
   reads_shapes_ = true;

@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
 #include "absl/types/span.h"
 #include "python/capture/known/purity.h"
 #include "python/capture/values/constants.h"
@@ -21,6 +22,34 @@ bool IsPlainBound(PyObject* bound) {
 }
 
 }  // namespace
+
+PyObject* FunctionOfTorch(const char* name) {
+  return ResolveName(absl::StrCat("torch._C._VariableFunctions.", name))
+      .release();
+}
+
+std::string DtypeName(PyObject* dtype) {
+  const PyRef text = PyRef::Steal(PyObject_Str(dtype));
+  if (!text) PyErr_Clear();
+  std::string name = text ? PyText(text.get()) : "";
+  return absl::StartsWith(name, "torch.") ? name.substr(6) : name;
+}
+
+bool IsQuiet() {
+  static PyObject* ask = ResolveName("numpy.geterr").release();
+  const PyRef answer = PyRef::Steal(PyObject_CallNoArgs(ask));
+  if (!answer || !PyDict_Check(answer.get())) {
+    PyErr_Clear();
+    return false;
+  }
+  Py_ssize_t position = 0;
+  PyObject *key = nullptr, *value = nullptr;
+  while (PyDict_Next(answer.get(), &position, &key, &value)) {
+    const std::string word = PyText(value);
+    if (word != "warn" && word != "ignore") return false;
+  }
+  return true;
+}
 
 bool IsInOrder(PyObject* tensor) {
   const TensorMeta meta = TensorMeta::Of(tensor);

@@ -21,6 +21,14 @@ bool IsForm(PyObject* argument);
 // Ints, slices of ints, None and `...`, by which torch shows what numpy does.
 bool IsPlainIndex(PyObject* key);
 
+// A function of torch's, torch.add, as it is before the program replaces any.
+// A new reference; null if there is none.
+PyObject* FunctionOfTorch(const char* name);
+// numpy's word for what torch calls "torch.float32".
+std::string DtypeName(PyObject* dtype);
+// Whether numpy neither raises nor calls anybody on overflow and its like.
+bool IsQuiet();
+
 // Whether a tensor's elements lie one behind the other, the last dim's first.
 bool IsInOrder(PyObject* tensor);
 // Whether a tensor is in a memory that numpy may share: not so one that is

@@ -83,11 +83,13 @@ void ArrayWatch::CheckSharedMemory() {
         absl::StrCat("changes ", changed, ", whose memory numpy shares"),
         "copy the array");
   }
-  const std::string changed = guards_.ChangedArray();
+  std::vector<StatePlace> places;
+  const std::string changed = guards_.FindArrays(nullptr, &places);
   if (changed.empty()) return;
   Refuse(absl::StrCat("changes state: ", changed),
          "keep such changes out of the compiled function");
   refusal().transient = true;
+  for (StatePlace& place : places) refusals_.WantSlot(std::move(place));
 }
 
 std::string ArrayWatch::ChangedExposed() const {

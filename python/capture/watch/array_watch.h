@@ -22,10 +22,23 @@ class ArrayWatch final : public WatchPart {
   bool Follow(PyObject* callable, absl::Span<PyObject* const> args,
               PyObject* keyword_names);
   // Whether reading `name` of such an array tells of its form alone, or only
-  // looks up a method that Follow() knows.
+  // looks up a method that is followed where it is called.
   bool TellsForm(PyObject* owner, PyObject* name);
   // container[key], if that shows a part of such an array.
   bool UseItem(PyObject* container, PyObject* key);
+  // The tensor in whose memory an array is; null if that isn't known of it.
+  PyObject* TensorOf(PyObject* array) const { return TensorOf({&array, 1}); }
+  // A tensor in an array's memory, of which the recorder isn't told; null if
+  // there can be none.
+  PyRef AsTensor(PyObject* array) const;
+  // The program goes by the form of one.
+  void NoteForm() { reads_shapes_ = true; }
+  // The step at hand gives an array in the memory of `tensor`, which may be
+  // null and was made of `from`.
+  bool Show(PyRef tensor, absl::Span<PyObject* const> from);
+  // tensor[key], where the key has such arrays of places: what the tensor is to
+  // be indexed with instead. Null for any other.
+  PyRef PlacesOf(PyObject* tensor, PyObject* key) const;
   // Whether the program asked for the form of one.
   bool reads_shapes() const { return reads_shapes_; }
   // What the step at hand gave; may be null.
@@ -41,9 +54,6 @@ class ArrayWatch final : public WatchPart {
   std::string ChangedExposed() const;
 
  private:
-  // A tensor in an array's memory, of which the recorder isn't told; null if
-  // there can be none.
-  PyRef AsTensor(PyObject* array) const;
   // Of the first argument; null if that is no array in a tensor's memory.
   PyObject* TensorOf(absl::Span<PyObject* const> args) const;
   bool FollowMethod(PyObject* callable, absl::Span<PyObject* const> all);
@@ -60,9 +70,6 @@ class ArrayWatch final : public WatchPart {
   bool FollowCopy(PyObject* tensor, PyObject* dtype);
   // numpy.array(), stack() or concatenate() of a list of arrays that are alike.
   bool FollowJoined(absl::string_view name, PyObject* arrays);
-  // The step at hand gives an array in the memory of `tensor`, which may be
-  // null.
-  bool Show(PyRef tensor);
   // A call of tensor.to(dtype); no dtype: its own.
   static PyRef Convert(PyRef tensor, PyObject* dtype, bool copies);
   // An array that numpy gave: a new one, unless it is one of its arguments.

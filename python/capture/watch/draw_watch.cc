@@ -2,6 +2,7 @@
 
 #include <utility>
 
+#include "absl/algorithm/container.h"
 #include "absl/strings/str_cat.h"
 #include "python/capture/values/constants.h"
 #include "python/capture/values/numbers.h"
@@ -13,6 +14,14 @@ namespace {
 
 constexpr char kDrawMend[] =
     "draw with torch, or from a random.Random(seed) made in the program";
+
+bool MayShareMemory(PyObject* a, PyObject* b) {
+  static PyObject* ask = ResolveName("numpy.may_share_memory").release();
+  const PyRef answer =
+      PyRef::Steal(PyObject_CallFunctionObjArgs(ask, a, b, nullptr));
+  PyErr_Clear();
+  return answer.get() != Py_False;
+}
 
 }  // namespace
 
@@ -80,6 +89,7 @@ PyRef DrawWatch::ArgumentOf(Draw::Kind kind, PyObject* argument) {
     }
     copy = PyRef::Steal(PySequence_List(argument));
   } else if (IsArray(argument)) {
+    passed_arrays_.push_back(PyRef::Share(argument));
     copy = PyRef::Steal(PyObject_CallMethod(argument, "copy", nullptr));
   } else {
     return PyRef();
@@ -106,6 +116,7 @@ void DrawWatch::Add(Draw::Kind kind, PyObject* callable,
             .keyword_names = PyRef::Share(keyword_names),
             .note = NoteOf(name),
             .places = SitesBelow(caller())};
+  passed_arrays_.clear();
   const absl::Span<PyObject* const> own = OwnArguments(callable, args);
   if (kind == Draw::Kind::kGenerator) draw.generator = PyRef::Share(args[0]);
   for (PyObject* arg : own) {
@@ -153,19 +164,53 @@ PyRef DrawWatch::Look(PyObject* callable, std::vector<PyRef> args,
   return draws_.back().recorded;
 }
 
+void DrawWatch::RefuseDraw(const Draw& draw, std::string reason,
+                           std::string mend) {
+  if (refusal()) return;
+  Refuse(std::move(reason), std::move(mend));
+  refusal().at = draw.note.at;
+  refusal().places = {draw.places};
+}
+
+void DrawWatch::RefuseArray(const Draw& draw) {
+  RefuseDraw(
+      draw,
+      absl::StrCat("uses a numpy.ndarray that ", draw.note.path, " gives"),
+      "hand it on to torch as it is, or draw with torch");
+}
+
+bool DrawWatch::AddArray(PyObject* array) {
+  recorder_.Mute(/*begins=*/true);
+  PyRef tensor = TensorOfArray(array);
+  recorder_.Mute(/*begins=*/false);
+  if (!tensor || UnsupportedTensor(tensor.get()).has_value()) return false;
+  Draw& draw = draws_.back();
+  draw.array = TensorMeta::Of(tensor.get());
+  ages_.PinYoung(array);
+  values_.AddArray(array, tensor.get());
+  values_.drawn().Add(array, tensor.get(), static_cast<int>(draws_.size()) - 1,
+                      num_arrays_++);
+  draw.tensor = std::move(tensor);
+  return true;
+}
+
 void DrawWatch::EndStep(PyObject** top) {
   if (!std::exchange(is_drawing_, false)) return;
   recorder_.Mute(/*begins=*/false);
   Draw& draw = draws_.back();
   PyObject* result = top == nullptr ? nullptr : *top;
   if (refusal()) return;
-  const auto refuse = [&](std::string reason, std::string mend) {
-    Refuse(std::move(reason), std::move(mend));
-    refusal().at = draw.note.at;
-    refusal().places = {draw.places};
-  };
+  const std::vector<PyRef> passed = std::exchange(passed_arrays_, {});
   if (result == nullptr) {
-    return refuse(absl::StrCat(draw.note.path, " raised"), "");
+    return RefuseDraw(draw, absl::StrCat(draw.note.path, " raised"), "");
+  }
+  if (draw.kind == Draw::Kind::kGenerator && IsArray(result)) {
+    // It may be one that was passed, written, or show its memory.
+    const bool is_own = absl::c_none_of(passed, [&](const PyRef& one) {
+      return MayShareMemory(one.get(), result);
+    });
+    if (!is_own || !AddArray(result)) RefuseArray(draw);
+    return;
   }
   if (draw.kind != Draw::Kind::kGenerator && !readings_.empty()) {
     Py_SETREF(*top, PyRef(readings_[0]).release());
@@ -173,11 +218,12 @@ void DrawWatch::EndStep(PyObject** top) {
     result = *top;
   }
   if (!IsConstant(result)) {
-    return refuse(absl::StrCat("uses a ", TypeName(Py_TYPE(result)), " that ",
-                               draw.note.path, " gives"),
-                  draw.kind == Draw::Kind::kGenerator
-                      ? kDrawMend
-                      : "have it give a number");
+    return RefuseDraw(draw,
+                      absl::StrCat("uses a ", TypeName(Py_TYPE(result)),
+                                   " that ", draw.note.path, " gives"),
+                      draw.kind == Draw::Kind::kGenerator
+                          ? kDrawMend
+                          : "have it give a number");
   }
   draw.recorded = PyRef::Share(result);
   if (!follows_numbers_ || !draw.is_number()) return;

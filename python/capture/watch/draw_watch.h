@@ -20,7 +20,9 @@ class DrawWatch final : public WatchPart {
  public:
   DrawWatch(WatchGround& ground, ObjectWatch& objects,
             const HostCallWatch& host_calls)
-      : WatchPart(ground), objects_(objects), host_calls_(host_calls) {}
+      : WatchPart(ground), objects_(objects), host_calls_(host_calls) {
+    values_.drawn().SetOnUse([this](int draw) { RefuseArray(draws_[draw]); });
+  }
 
   // Whether numbers are followed at all; and those that are drawn, which else
   // end the graph.
@@ -53,6 +55,11 @@ class DrawWatch final : public WatchPart {
   // Notes a draw, to be made at each hit; of its generator if it has one.
   void Add(Draw::Kind kind, PyObject* callable,
            absl::Span<PyObject* const> args, PyObject* keyword_names);
+  // What it drew is an array: false if that can't be a tensor of the Program's.
+  bool AddArray(PyObject* array);
+  void RefuseArray(const Draw& draw);
+  // At a draw, though the step at hand is another.
+  void RefuseDraw(const Draw& draw, std::string reason, std::string mend);
   // What is to be passed again for an argument; null if that isn't known.
   PyRef ArgumentOf(Draw::Kind kind, PyObject* argument);
 
@@ -60,6 +67,8 @@ class DrawWatch final : public WatchPart {
   const HostCallWatch& host_calls_;
   std::vector<Draw> draws_;
   bool is_drawing_ = false;  // The step at hand makes the last of them.
+  std::vector<PyRef> passed_arrays_;  // To that.
+  int num_arrays_ = 0;                // That were drawn.
   bool follows_numbers_ = true;
   bool follows_draws_ = true;
   absl::Span<const PyRef> readings_;  // Those that are left.

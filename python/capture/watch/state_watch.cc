@@ -20,6 +20,7 @@ StateWatch::StateWatch(PyFrameObject* caller)
       objects_(ground_, {last_calls_, containers_, written_, caches_, identity_,
                          places_}),
       numbers_(ground_, objects_, arrays_),
+      arithmetic_(ground_, arrays_, objects_, numbers_),
       functions_(ground_, written_, identity_, objects_, numbers_),
       tensors_(ground_, objects_, arrays_, numbers_, handles_),
       attributes_(
@@ -66,6 +67,7 @@ void StateWatch::EndStep(PyObject** top, bool entered) {
   handles_.EndStep(result());
   identity_.EndStep(result());
   arrays_.EndStep(result());
+  arithmetic_.EndStep(top);
   PyObject* given = result();
   if (ground_.step.makes_new && given != nullptr) ages().PinYoung(given);
   if (ground_.step.makes_iterator && given != nullptr &&
@@ -76,6 +78,24 @@ void StateWatch::EndStep(PyObject** top, bool entered) {
   numbers_.EndStep(top);
   sources_.EndStep(top, entered);
   if (on_step_end_) on_step_end_(top, entered);
+}
+
+PyRef StateWatch::TakeInPlaceOfItems(PyObject* container, PyObject* key) {
+  if (const PyRef places = arrays_.PlacesOf(container, key)) {
+    return TakingItems(container, places.get());
+  }
+  return items_.InPlaceOf(container, key);
+}
+
+void StateWatch::Binary(const char* op, PyObject* a, PyObject* b) {
+  if (loops_.Repeat(op, a, b)) return;
+  sources_.Binary(op, a, b);
+  loops_.Binary(a, b);
+  if (arithmetic_.Binary(op, a, b)) return;
+  Use(a);
+  Use(b);
+  if (IsTensor(a) || IsTensor(b)) sizes_.Operate();
+  numbers_.Binary(op, a, b);
 }
 
 void StateWatch::Contains(PyObject* container, PyObject* item) {
@@ -93,6 +113,7 @@ void StateWatch::Call(PyObject* callable, absl::Span<PyObject* const> args,
   sizes_.Call(callable, args);
   loops_.Call(callable, args);
   ways_.Call(callable, args);
+  if (arithmetic_.Call(callable, args, keyword_names)) return;
   if (arrays_.Follow(callable, args, keyword_names)) return;
   if (grown_.Call(callable, args, keyword_names)) return;
   if (!values().empty()) UseOwner(callable, args);

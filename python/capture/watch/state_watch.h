@@ -10,6 +10,7 @@
 #include "absl/types/span.h"
 #include "python/capture/known/stand_ins.h"
 #include "python/capture/watch/annotated_calls.h"
+#include "python/capture/watch/array_arithmetic.h"
 #include "python/capture/watch/array_watch.h"
 #include "python/capture/watch/attribute_watch.h"
 #include "python/capture/watch/builtin_calls.h"
@@ -138,14 +139,14 @@ class StateWatch final : public StreamListener {
     if (loops_.UseItem(container, key)) return;
     if (grown_.UseItem(container, key)) return;
     sizes_.UseItem(container, key);
-    if (arrays_.UseItem(container, key)) return;
+    if (arrays_.UseItem(container, key) || arrays_.PlacesOf(container, key)) {
+      return;
+    }
     values().UseText(container);
     values().UseText(key);
     items_.Use(container, key);
   }
-  PyRef TakeInPlaceOfItems(PyObject* container, PyObject* key) override {
-    return items_.InPlaceOf(container, key);
-  }
+  PyRef TakeInPlaceOfItems(PyObject* container, PyObject* key) override;
   void Contains(PyObject* container, PyObject* item) override;
   void WriteItem(PyObject* container, PyObject* key, PyObject* value) override {
     dying_.LoseItem(container, key);
@@ -177,15 +178,7 @@ class StateWatch final : public StreamListener {
   }
   bool EndIncrement() override { return written_.EndIncrement(); }
   void SetStoresSum(bool stores) override { written_.SetStoresSum(stores); }
-  void Binary(const char* op, PyObject* a, PyObject* b) override {
-    if (loops_.Repeat(op, a, b)) return;
-    sources_.Binary(op, a, b);
-    loops_.Binary(a, b);
-    Use(a);
-    Use(b);
-    if (IsTensor(a) || IsTensor(b)) sizes_.Operate();
-    numbers_.Binary(op, a, b);
-  }
+  void Binary(const char* op, PyObject* a, PyObject* b) override;
   void Extend(PyObject* a, PyObject* b) override {
     loops_.Extend(a, b);
     ways_.Change(a);
@@ -194,10 +187,12 @@ class StateWatch final : public StreamListener {
     values().UseText(b);
   }
   void Negate(PyObject* number) override {
+    if (arithmetic_.Negate(number)) return;
     Use(number);
     numbers_.Negate(number);
   }
   void CompareNumbers(Order order, PyObject* a, PyObject* b) override {
+    if (arithmetic_.Compare(order, a, b)) return;
     Use(a);
     Use(b);
     loops_.Look(a);
@@ -378,6 +373,7 @@ class StateWatch final : public StreamListener {
   PlaceWatch places_;
   ObjectWatch objects_;
   NumberWatch numbers_;
+  ArrayArithmetic arithmetic_;
   NumberFunctions functions_;
   TensorWatch tensors_;
   AttributeWatch attributes_;

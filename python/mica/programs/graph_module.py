@@ -77,7 +77,7 @@ class Builder:
                 self._values[value] = self._graph.placeholder(_word(name))
         for value, name in parts["variables"]:
             if name not in self._fed:
-                self._values[value] = self._attribute(name, self._tensors[name])
+                self._values[value] = self._attribute(name, self._find(name))
         for number, constant in enumerate(parts["constants"]):
             self._add_constant(number, *constant)
         for op in parts["ops"]:
@@ -153,6 +153,14 @@ class Builder:
         if self._bases.get(name, name) not in written:
             return value
         return self._call(_aten.clone.default, value)
+
+    def _find(self, name: str) -> torch.Tensor:
+        if name not in self._tensors:
+            raise NotImplementedError(
+                f"mica.to_fx: the tensor of {name} isn't there: it is gone, or "
+                "each call draws an array"
+            )
+        return self._tensors[name]
 
     def _attribute(self, name: str, tensor: torch.Tensor) -> Node:
         """Puts a tensor into the module under its own name, if it can."""
