@@ -124,8 +124,9 @@ MICA_HIT_CODE bool MemoryGuards::Check(absl::Span<PyObject* const> inputs,
     return false;
   }
   for (const Pair& pair : pairs_) {
-    const auto* a = static_cast<char*>(DataOf(tensor(pair.a)));
-    const auto* b = static_cast<char*>(DataOf(tensor(pair.b)));
+    if (tensor(pair.a) == nullptr || tensor(pair.b) == nullptr) continue;
+    const auto* a = data_of(pair.a);
+    const auto* b = data_of(pair.b);
     if (StorageOf(tensor(pair.a)) != StorageOf(tensor(pair.b)) ||
         b - a != pair.distance) {
       return differ(pair.b, "other memory");

@@ -50,6 +50,13 @@ bool FitsInts(PyObject* object) {
   return overflow == 0 && std::abs(value) < kMost;
 }
 
+// Of the same type, sizes and numbers, in order.
+bool IsAlike(PyObject* a, PyObject* b) {
+  const TensorMeta one = TensorMeta::Of(a), other = TensorMeta::Of(b);
+  return one.dtype == other.dtype && one.sizes == other.sizes && IsInOrder(a) &&
+         IsInOrder(b) && ElementBytes(a) == ElementBytes(b);
+}
+
 }  // namespace
 
 const ArrayArithmetic::Operator* ArrayArithmetic::Find(absl::string_view name) {
@@ -249,10 +256,7 @@ void ArrayArithmetic::EndStep(PyObject** top) {
            "keep the computation in tensors");
   };
   const PyRef given = IsArray(result) ? arrays_.AsTensor(result) : PyRef();
-  if (!given || TensorMeta::Of(given.get()) != TensorMeta::Of(computed.get()) ||
-      ElementBytes(given.get()) != ElementBytes(computed.get())) {
-    return refuse();
-  }
+  if (!given || !IsAlike(given.get(), computed.get())) return refuse();
   if (from[0].get() == result) {  // a += b
     PyObject* written = arrays_.TensorOf(result);
     if (written == nullptr) {
