@@ -67,6 +67,8 @@ bool PutItems(PyObject* sequence, absl::Span<const PyRef> items) {
     return PyList_SetSlice(sequence, 0, PyList_GET_SIZE(sequence),
                            list.get()) == 0;
   }
+  // The end of one may run code that looks into it: then it holds the others.
+  const std::vector<PyRef> before = ItemsInOrder(sequence);
   static PyObject* clear = PyUnicode_InternFromString("clear");
   static PyObject* extend = PyUnicode_InternFromString("extend");
   return PyRef::Steal(PyObject_CallMethodNoArgs(sequence, clear)) &&

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import weakref
 from collections import deque
 from collections.abc import Callable
 from typing import Any
@@ -492,6 +493,30 @@ def test_items_that_are_in_another_place_too(kept: Any) -> None:
         return new
 
     check(make, *calls(3), add, *calls(2), add, add, *calls(2))
+
+
+def test_who_sees_an_item_end_finds_the_others() -> None:
+    def body(w: Any, a: Tensor) -> Any:
+        w.frames.append(a * 1)
+        return sum(w.frames)
+
+    def step(seed: int) -> Step:
+        def take(w: Any, program: Any) -> Any:
+            seen: list[int] = []
+            oldest = w.frames[0]
+            weakref.finalize(oldest, lambda: seen.append(len(w.frames)))
+            del oldest
+            return program(drawn(seed)), seen
+
+        return take
+
+    def apart() -> Any:
+        new = world(body, frames=deque(maxlen=3))()
+        for i in range(3):
+            new.frames.append(torch.full((2, 4), float(i)))
+        return new
+
+    check(apart, *map(step, range(8)))
 
 
 def test_records_let_go_of_a_deque_that_was_replaced() -> None:
