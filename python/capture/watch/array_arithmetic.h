@@ -55,6 +55,8 @@ class ArrayArithmetic final : public WatchPart {
   // Of a method's name, with the array as its first argument.
   bool CallMethod(absl::string_view name, absl::Span<PyObject* const> args,
                   PyObject* keyword_names);
+  // numpy.where() of a condition and what is picked from, numbers or arrays.
+  bool Where(absl::Span<PyObject* const> args);
   bool Clip(PyObject* tensor, absl::Span<PyObject* const> bounds);
   // `dim` is an int.
   bool Reduce(absl::string_view name, PyObject* tensor, PyObject* dim);

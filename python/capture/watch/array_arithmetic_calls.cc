@@ -38,6 +38,7 @@ bool ArrayArithmetic::Call(PyObject* callable, absl::Span<PyObject* const> args,
   }
   const std::string name = NumpyName(callable);
   if (name.empty()) return false;
+  if (name == "where") return keyword_names == nullptr && Where(args);
   return CallMethod(name == "amax"   ? "max"
                     : name == "amin" ? "min"
                                      : name,
@@ -89,6 +90,46 @@ bool ArrayArithmetic::CallMethod(absl::string_view name,
   }
   if (dim == nullptr || !PyLong_CheckExact(dim)) return false;
   return Reduce(name, tensor, dim);
+}
+
+bool ArrayArithmetic::Where(absl::Span<PyObject* const> args) {
+  static PyObject* where = FunctionOfTorch("where");
+  if (args.size() != 3) return false;
+  bool is_any = false;
+  for (PyObject* arg : args) {
+    if (arg == nullptr) return false;
+    is_any |= IsArray(arg) && arrays_.TensorOf(arg) != nullptr;
+    const bool is_number = PyFloat_CheckExact(arg) || PyLong_CheckExact(arg);
+    if (!IsArray(arg) && !(is_number && arg != args[0])) return false;
+  }
+  if (!is_any || !IsArray(args[0])) return false;
+  const PyRef dtype = PyRef::Steal(PyObject_GetAttrString(args[0], "dtype"));
+  // Of two numbers torch makes the default type.
+  if (!dtype || DtypeName(dtype.get()) != "bool" ||
+      !(IsArray(args[1]) || IsArray(args[2]))) {
+    PyErr_Clear();
+    return false;
+  }
+  std::vector<PyRef> operands;
+  for (PyObject* arg : args) {
+    operands.push_back(OperandOf(arg));
+    if (!operands.back()) return static_cast<bool>(refusal());
+  }
+  if (!AgreeOnType(*Find("add"), args.subspan(1),
+                   absl::MakeConstSpan(operands).subspan(1))) {
+    return false;
+  }
+  std::vector<PyObject*> from;
+  for (PyObject* arg : args) {
+    PyObject* tensor = IsArray(arg) ? arrays_.TensorOf(arg) : nullptr;
+    if (tensor != nullptr) from.push_back(tensor);
+    if (!IsArray(arg)) values_.MarkExactDeep(arg);
+  }
+  arrays_.NoteForm();
+  return arrays_.Show(PyRef::Steal(PyObject_CallFunctionObjArgs(
+                          where, operands[0].get(), operands[1].get(),
+                          operands[2].get(), nullptr)),
+                      from);
 }
 
 bool ArrayArithmetic::Clip(PyObject* tensor,

@@ -148,6 +148,14 @@ def masked(w: World, a: Tensor) -> Any:
     return a.masked_fill(torch.from_numpy(w.rng.random((2, 4)) < 0.5), 0.0)
 
 
+def picked(_: World, a: Tensor) -> Any:
+    hidden = np.random.rand(4) < 0.4
+    words = np.random.randint(0, 10, size=4)
+    labels = np.where(hidden, words, -100)
+    noise = np.where(hidden, np.zeros(4), np.random.randn(4))
+    return torch.from_numpy(labels), a * torch.from_numpy(noise)
+
+
 def returned(_: World, a: Tensor) -> Any:
     noise = np.random.rand(2, 4)
     return noise, torch.from_numpy(noise), a + torch.from_numpy(noise)
@@ -205,6 +213,7 @@ FOLLOWED = [
     scaled,
     dropped,
     masked,
+    picked,
     returned,
     kept,
     unused,
@@ -253,6 +262,14 @@ def set_by_index(_: World, a: Tensor) -> Any:
     a = a.clone()
     a[:, np.random.permutation(4)[:2]] = 0.0
     return a
+
+
+def picked_otherwise(_: World, a: Tensor) -> Any:
+    drawn = np.random.rand(2, 4)
+    one = np.where(drawn < 0.5, 0.0, 1.0)
+    places = np.where(drawn[0] < 0.5)[0].tolist()
+    other = np.where(drawn, np.float32(1.0), drawn)
+    return a * torch.from_numpy(one), places, torch.from_numpy(other)
 
 
 def out(w: World, a: Tensor) -> Any:
@@ -325,6 +342,7 @@ def numbers_of_numpys(w: World, a: Tensor) -> Any:
         walked,
         listed,
         masks,
+        picked_otherwise,
         set_by_index,
         out,
         out_of_the_state,
