@@ -11,12 +11,14 @@
 #include "absl/strings/str_cat.h"
 #include "glog/logging.h"
 #include "kernels/cpu/activation_name.h"
+#include "kernels/cpu/aten_wins.h"
 #include "kernels/cpu/families.h"
 #include "kernels/cpu/matrix_view.h"
 #include "kernels/cpu/onednn_matmul.h"
 #include "kernels/cpu/parallel.h"
 #include "kernels/cpu/pointwise.h"
 #include "kernels/cpu/product.h"
+#include "kernels/cpu/widened.h"
 
 namespace mica::cpu {
 namespace {
@@ -435,11 +437,34 @@ PrepareFn OneDnnOf(ParseFn parse) {
   };
 }
 
+PrepareFn UnlessAtenWins(ParseFn parse, PrepareFn prepare) {
+  return [parse, prepare](const KernelRequest& request) -> Verdict {
+    Call call;
+    if (auto no = parse(request, call)) return No{*no};
+    const DType dtype = request.results[0].type.dtype;
+    if (auto no = AtenWinsProduct(dtype, call.spec)) return No{*no};
+    return prepare(request);
+  };
+}
+
+// oneDNN has no products of float16 where the processor hasn't, and of bfloat16
+// below AVX-512, where eager takes a hundred times float32's time, none either:
+// then they are float32's.
+void AddHalves(absl::string_view op, ParseFn parse, KernelRegistry& registry) {
+  constexpr DType kHalves[] = {DType::kBF16, DType::kF16};
+  const Kernel kernels[] = {{"onednn.matmul", OneDnnOf(parse)},
+                            {"cpu.widened", PrepareWhole}};
+  for (const Kernel& kernel : kernels) {
+    registry.Add(op, kHalves, KernelRank::kFast,
+                 {kernel.name, UnlessAtenWins(parse, kernel.prepare)});
+    registry.Add(op, kHalves, KernelRank::kPlain, kernel);
+  }
+}
+
 }  // namespace
 
 void RegisterMatmul(KernelRegistry& registry) {
   constexpr DType kFloat[] = {DType::kF32};
-  constexpr DType kHalf[] = {DType::kBF16, DType::kF16};
   constexpr DType kDouble[] = {DType::kF64};
   constexpr DType kWhole[] = {DType::kI64, DType::kI32};
   const struct {
@@ -455,8 +480,7 @@ void RegisterMatmul(KernelRegistry& registry) {
                  {"cpu.tiles", TilesOf(op.parse)});
     registry.Add(op.op, kFloat, KernelRank::kFast,
                  {"onednn.matmul", OneDnnOf(op.parse)});
-    registry.Add(op.op, kHalf, KernelRank::kFast,
-                 {"onednn.matmul", OneDnnOf(op.parse)});
+    AddHalves(op.op, op.parse, registry);
     registry.Add(op.op, kDouble, KernelRank::kPlain,
                  {"cpu.product", PlainOf(op.parse)});
     registry.Add(op.op, kWhole, KernelRank::kFast,

@@ -24,6 +24,7 @@
 #include "framework/kernel/kernel_around.h"
 #include "framework/tensor/tensor.h"
 #include "kernels/all.h"
+#include "kernels/cpu/aten_wins.h"
 #include "kernels/cpu/families.h"
 #include "kernels/cpu/parallel.h"
 #include "kernels/cpu/simd_table.h"
@@ -325,6 +326,8 @@ std::optional<std::string> AddLanes(const KernelRequest& request,
   return std::nullopt;
 }
 
+}  // namespace
+
 Verdict PrepareWhole(const KernelRequest& request) {
   auto state = std::make_shared<WholeState>();
   WholeState& s = *state;
@@ -356,6 +359,8 @@ Verdict PrepareWhole(const KernelRequest& request) {
   LaunchAround<RunWhole, WholeState>(std::move(state), prepared);
   return prepared;
 }
+
+namespace {
 
 // To float32 alone, each element where it was.
 
@@ -423,6 +428,11 @@ Verdict PrepareDepthwise(const KernelRequest& request) {
   return PrepareWhole(request);
 }
 
+Verdict PrepareAttention(const KernelRequest& request) {
+  if (auto no = AtenWinsAttention(request)) return No{*no};
+  return PrepareWhole(request);
+}
+
 void Add(KernelRegistry& registry, absl::Span<const DType> dtypes,
          absl::Span<const absl::string_view> ops,
          Verdict (*prepare)(const KernelRequest&)) {
@@ -460,15 +470,13 @@ void RegisterWidened(KernelRegistry& registry) {
   Add(registry, kBoth, rows, PrepareWhole);
   Add(registry, kBoth,
       {"aten.max_pool2d_with_indices", "aten.avg_pool2d",
-       "aten._adaptive_avg_pool2d",
-       "aten._scaled_dot_product_flash_attention_for_cpu"},
+       "aten._adaptive_avg_pool2d"},
       PrepareWhole);
-  // Behind oneDNN's, which has none of float16 where the processor hasn't, and
-  // none of bfloat16 below AVX-512: there eager takes a hundred times float32's
-  // time.
-  Add(registry, kBoth,
-      {"aten.mm", "aten.bmm", "aten.addmm", "aten.baddbmm", "mica.linear"},
-      PrepareWhole);
+  const absl::string_view attention =
+      "aten._scaled_dot_product_flash_attention_for_cpu";
+  Add(registry, kBoth, {attention}, PrepareAttention);
+  registry.Add(attention, kBoth, KernelRank::kPlain,
+               {"cpu.widened", PrepareWhole});
   const bool has_bfloat_products = SimdV4() != nullptr;
   const absl::string_view convolutions[] = {"aten.convolution",
                                             "aten.convolution_backward"};

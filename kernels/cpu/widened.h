@@ -29,6 +29,9 @@ std::optional<Prepared> PrepareWide(const KernelRequest& request);
 // may run for pieces of the operands, on several threads.
 bool IsPlain(const Prepared& prepared);
 
+// Of any op: all operands are widened first.
+Verdict PrepareWhole(const KernelRequest& request);
+
 // Of an op along the last axes whose rows have nothing to do with each other:
 // block by block of rows, so that what is widened stays in the first-level
 // cache. The first operand and all results have the rows.

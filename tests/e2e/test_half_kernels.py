@@ -148,6 +148,38 @@ def test_products_are_left_to_aten_only_where_onednn_has_them(
     assert is_onednns or "aten" not in graph.kernels, graph.plan_text
 
 
+@pytest.mark.parametrize("dtype", HALVES)
+@pytest.mark.parametrize(
+    ("queries", "keys"), [(1, 64), (1, 600), (8, 600), (40, 40), (130, 130)]
+)
+def test_attention_is_near_to_eagers(
+    dtype: torch.dtype, queries: int, keys: int
+):
+    q = torch.randn(2, 4, queries, 32, dtype=dtype)
+    k, v = torch.randn(2, 2, 4, keys, 32, dtype=dtype)
+    compiled = mica.compile(F.scaled_dot_product_attention)
+    wanted = F.scaled_dot_product_attention(q.double(), k.double(), v.double())
+    for _ in range(3):
+        error = (compiled(q, k, v).double() - wanted).abs().max()
+        eagers = (
+            F.scaled_dot_product_attention(q, k, v).double() - wanted
+        ).abs()
+        assert error <= 2 * eagers.max()
+    assert mica.explain(compiled).hits == 2
+
+
+def test_few_rows_of_float16_by_a_weight_are_atens() -> None:
+    x, weight = torch.randn(3, 512).half(), torch.randn(256, 512).half()
+    compiled = mica.compile(F.linear)
+    for _ in range(3):
+        assert torch.equal(compiled(x, weight), F.linear(x, weight))
+    assert "aten.mm by aten" in mica.explain(compiled).details("plan")
+    frozen = mica.compile(lambda x: F.linear(x, weight), frozen=True)
+    for _ in range(3):
+        torch.testing.assert_close(frozen(x), F.linear(x, weight))
+    assert "by aten" not in mica.explain(frozen).details("plan")
+
+
 @pytest.mark.parametrize("dtype", HALVES, ids=str)
 @pytest.mark.parametrize("kwargs", [{}, {"groups": 4}, {"stride": 2}], ids=str)
 def test_gradients_of_a_convolution(
