@@ -24,6 +24,9 @@ constexpr int64_t kInPlaceFloats = 64 * 1024;
 // So much of b is packed at a time where it is packed for one use: what a block
 // was read from and written to is still in a cache when tiles come to it.
 constexpr int64_t kPackedAtOnce = 64 * 1024;
+// And so much where a is copied for each block: that costs more than what comes
+// from a cache further away.
+constexpr int64_t kPackedForCopies = 256 * 1024;
 
 // So many rows of a large b are read at a time where few rows of a meet them:
 // each is a stream through memory, a panel of all of them isn't.
@@ -167,8 +170,8 @@ int64_t Product::PartScratch() const {
 
 int64_t Product::PanelsAtOnce() const {
   const int64_t floats = RowsOfB() * Simd().gemm_cols;
-  return std::max<int64_t>(
-      std::min<int64_t>(kPackedAtOnce / floats, num_panels()), 1);
+  const int64_t most = PartScratch() > 0 ? kPackedForCopies : kPackedAtOnce;
+  return std::max<int64_t>(std::min<int64_t>(most / floats, num_panels()), 1);
 }
 
 int64_t Product::BlockFloats(int64_t panels) const {

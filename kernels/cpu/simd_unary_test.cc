@@ -58,6 +58,23 @@ double WorstUlp(const std::vector<float>& x, const std::vector<float>& y,
   return worst;
 }
 
+// Of one exponent or the other all roots have the same digits.
+TEST_P(UnaryTest, EveryRootIsToTheNearest) {
+  constexpr uint32_t kOne = 0x3f800000u, kFour = 0x40800000u, kPiece = 4096;
+  std::vector<float> x(kPiece);
+  for (uint32_t bits = kOne; bits < kFour; bits += kPiece) {
+    for (uint32_t i = 0; i < kPiece; ++i) x[i] = std::bit_cast<float>(bits + i);
+    const std::vector<float> y = Run(Unary::kSqrt, x);
+    for (uint32_t i = 0; i < kPiece; ++i) ASSERT_EQ(y[i], std::sqrt(x[i]));
+  }
+  // Where steps from an estimate would lose digits.
+  for (const float v : {0.0f, 1e-45f, 1.2e-38f, 7.9e-31f, 3.4e38f, INFINITY}) {
+    EXPECT_EQ(Run(Unary::kSqrt, std::vector<float>(16, v))[3], std::sqrt(v));
+  }
+  EXPECT_TRUE(std::signbit(Run(Unary::kSqrt, -0.0f)));
+  EXPECT_TRUE(std::isnan(Run(Unary::kSqrt, -1.0f)));
+}
+
 TEST_P(UnaryTest, FunctionsAreExactToAFewUlpOverAllFloats) {
   const std::vector<float> x = FloatsOfAllSizes();
   const struct {

@@ -363,33 +363,38 @@ MICA_INLINE int64_t BlockRows(int64_t k) {
   return (tiles > 0 ? tiles : 1) * kTileRows;
 }
 
-// Row by row, and what lies a few rows on is fetched: a panel's part of a row
-// is a line or two, of a page of its own where rows are long.
+// A few panels at a time: they may lie a multiple of a page apart, so that
+// lines written together share a cache set. Row by row, and what lies a few
+// rows on is fetched: a panel's part of a row is a line or two, of a page of
+// its own where rows are long.
 void PackPlain(const float* b, int64_t row_stride, int64_t n, int64_t k,
                float* dst) {
-  constexpr int64_t kRowsAhead = 8;
-  const int64_t whole = n / kPanelCols * kPanelCols;
-  const Vm m0 = FirstLanes(Min64(n - whole, kLanes));
-  const Vm m1 = FirstLanes(n - whole > kLanes ? n - whole - kLanes : 0);
-  for (int64_t i = 0; i < k; ++i) {
-    const float* row = b + i * row_stride;
-    if (i + kRowsAhead < k) {
-      const float* ahead = row + kRowsAhead * row_stride;
-      for (int64_t col = 0; col < n; col += kLineFloats) {
-        Prefetch(ahead + col);
+  constexpr int64_t kRowsAhead = 8, kColsAtOnce = 4 * kPanelCols;
+  for (; n > 0; n -= kColsAtOnce, b += kColsAtOnce, dst += kColsAtOnce * k) {
+    const int64_t cols = Min64(n, kColsAtOnce);
+    const int64_t whole = cols / kPanelCols * kPanelCols;
+    const Vm m0 = FirstLanes(Min64(cols - whole, kLanes));
+    const Vm m1 = FirstLanes(cols - whole > kLanes ? cols - whole - kLanes : 0);
+    for (int64_t i = 0; i < k; ++i) {
+      const float* row = b + i * row_stride;
+      if (i + kRowsAhead < k) {
+        const float* ahead = row + kRowsAhead * row_stride;
+        for (int64_t col = 0; col < cols; col += kLineFloats) {
+          Prefetch(ahead + col);
+        }
       }
-    }
-    float* out = dst + i * kPanelCols;
-    for (int64_t col = 0; col < whole; col += kPanelCols) {
-      Store(out, Load(row + col));
-      Store(out + kLanes, Load(row + col + kLanes));
-      out += k * kPanelCols;
-    }
-    if (whole < n) {
-      Store(out, Load(row + whole, m0));
-      // Without lanes the address may be past the row's end.
-      Store(out + kLanes,
-            n - whole > kLanes ? Load(row + whole + kLanes, m1) : Zero());
+      float* out = dst + i * kPanelCols;
+      for (int64_t col = 0; col < whole; col += kPanelCols) {
+        Store(out, Load(row + col));
+        Store(out + kLanes, Load(row + col + kLanes));
+        out += k * kPanelCols;
+      }
+      if (whole < cols) {
+        Store(out, Load(row + whole, m0));
+        // Without lanes the address may be past the row's end.
+        Store(out + kLanes,
+              cols - whole > kLanes ? Load(row + whole + kLanes, m1) : Zero());
+      }
     }
   }
 }

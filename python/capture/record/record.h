@@ -295,15 +295,14 @@ class Record {
   bool HasRecordedSizes(const BoundCall& bound, Miss* miss) const;
   // Finds the run for the arguments' sizes, or makes it.
   bool FindRun(BoundCall* bound, Miss* miss);
-  // Makes the calls into the world outside that come before all writes, and
-  // counts those that didn't raise. False with a Python error set.
+  // Makes and counts the calls outside that come before all writes, up to one
+  // that raises. False with a Python error set.
   bool MakeFirstCalls(absl::Span<const PyRef> tensors,
                       absl::Span<const double> numbers,
                       const BoundInputs& inputs, size_t* made,
                       Rehearsal* rehearsal) const;
 
-  // Before the first run: has ATen's kernels run from now on if the others'
-  // results aren't near to theirs.
+  // If first results aren't near to ATen's, its kernels run from now on.
   std::shared_ptr<Graph::Computed> CheckAccuracy(const BoundCall& bound);
   // Parts of Serve() after that: runs the graph,
   absl::Status RunGraph(const BoundCall& bound,
@@ -359,8 +358,7 @@ class Record {
   // Notes an object of the state that a run needs to its end; may be null.
   // `guards` are this record's, or are to be.
   void Keep(StateGuards& guards, PyObject* object);
-  // Once it is made and the run's own objects are gone: lets objects of the
-  // user's die.
+  // Once the run's own objects are gone: lets objects of the user's die.
   void LetGo();
 
   HostInputs host_inputs_;
