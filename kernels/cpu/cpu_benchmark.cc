@@ -2,7 +2,9 @@
 // loops of a transformer layer cost, on one core?
 //
 // Arguments of products: rows of x, columns of the result, depth. "Packed" is
-// for frozen weights, "InPlace" reads a weight [n, k] at every run.
+// for frozen weights, "InPlace" reads a weight [n, k] at every run; "Cold" has
+// frozen ones as a model has them: each run's is another, from beyond the
+// second-level cache.
 
 #include <algorithm>
 #include <cstdint>
@@ -21,7 +23,14 @@
 namespace mica::cpu {
 namespace {
 
-enum class Weight { kPacked, kInPlace };
+enum class Weight { kPacked, kInPlace, kCold };
+
+// How many copies of a weight runs take in turn.
+int64_t NumCopies(Weight weight, int64_t floats) {
+  constexpr int64_t kColdFloats = 32 * 1024 * 1024;
+  return weight == Weight::kCold ? std::max<int64_t>(kColdFloats / floats, 2)
+                                 : 1;
+}
 
 void RunTiles(benchmark::State& state, Weight weight, Activation activation) {
   const int64_t m = state.range(0), n = state.range(1), k = state.range(2);
@@ -35,17 +44,24 @@ void RunTiles(benchmark::State& state, Weight weight, Activation activation) {
                                     .c_row_stride = n,
                                     .has_bias = true,
                                     .activation = activation,
-                                    .is_frozen = weight == Weight::kPacked},
+                                    .is_frozen = weight != Weight::kInPlace},
                                    product);
   CHECK(!no.has_value()) << *no;
   const Floats a = MakeFloats(m * k), w = MakeFloats(n * k),
                c = MakeFloats(m * n), bias = MakeFloats(n);
-  const Floats packed = MakeFloats(product.packed_floats());
+  const int64_t floats = product.packed_floats(),
+                copies = NumCopies(weight, floats);
+  const Floats packed = MakeFloats(floats * copies);
   const Floats scratch = MakeFloats(product.scratch_floats());
-  product.Pack(w.get(), packed.get());
+  int64_t next = 0;
+  for (; next < copies; ++next) {
+    product.Pack(w.get(), packed.get() + next * floats);
+  }
   for (auto _ : state) {
+    next = next + 1 < copies ? next + 1 : 0;
     product.Run({.a = a.get(),
-                 .b = weight == Weight::kPacked ? packed.get() : w.get(),
+                 .b = weight == Weight::kInPlace ? w.get()
+                                                 : packed.get() + next * floats,
                  .bias = bias.get(),
                  .c = c.get(),
                  .scratch = scratch.get()});
@@ -63,19 +79,26 @@ void RunOneDnn(benchmark::State& state, Weight weight, Activation activation) {
                                       .c_strides = {0, n, 1},
                                       .has_bias = true,
                                       .activation = activation,
-                                      .is_packed = weight == Weight::kPacked});
+                                      .is_packed = weight != Weight::kInPlace});
   CHECK(matmul.ok()) << matmul.status();
   auto run = OneDnnMatmulRun::Create(**matmul);
   CHECK(run.ok()) << run.status();
   const Floats a = MakeFloats(m * k), w = MakeFloats(n * k),
                c = MakeFloats(m * n), bias = MakeFloats(n);
-  const Floats packed = MakeFloats((*matmul)->packed_bytes() / 4 + 16);
+  const int64_t floats = (*matmul)->packed_bytes() / 4 / 16 * 16 + 16,
+                copies = NumCopies(weight, floats);
+  const Floats packed = MakeFloats(floats * copies);
   const Floats scratch = MakeFloats((*matmul)->scratch_bytes() / 4 + 16);
-  CHECK((*matmul)->Pack(w.get(), packed.get()).ok());
+  int64_t next = 0;
+  for (; next < copies; ++next) {
+    CHECK((*matmul)->Pack(w.get(), packed.get() + next * floats).ok());
+  }
   for (auto _ : state) {
+    next = next + 1 < copies ? next + 1 : 0;
+    const float* b =
+        weight == Weight::kInPlace ? w.get() : packed.get() + next * floats;
     const absl::Status status =
-        (*run)->Run(a.get(), weight == Weight::kPacked ? packed.get() : w.get(),
-                    bias.get(), nullptr, c.get(), scratch.get());
+        (*run)->Run(a.get(), b, bias.get(), nullptr, c.get(), scratch.get());
     CHECK(status.ok()) << status;
   }
   CountFlops(state, 2 * m * n * k);
@@ -128,6 +151,9 @@ void BM_TilesPacked(benchmark::State& state) {
 void BM_TilesPackedGelu(benchmark::State& state) {
   RunTiles(state, Weight::kPacked, Activation::kGeluErf);
 }
+void BM_TilesCold(benchmark::State& state) {
+  RunTiles(state, Weight::kCold, Activation::kNone);
+}
 void BM_TilesInPlace(benchmark::State& state) {
   RunTiles(state, Weight::kInPlace, Activation::kNone);
 }
@@ -137,76 +163,11 @@ void BM_OneDnnPacked(benchmark::State& state) {
 void BM_OneDnnPackedGelu(benchmark::State& state) {
   RunOneDnn(state, Weight::kPacked, Activation::kGeluErf);
 }
+void BM_OneDnnCold(benchmark::State& state) {
+  RunOneDnn(state, Weight::kCold, Activation::kNone);
+}
 void BM_OneDnnInPlace(benchmark::State& state) {
   RunOneDnn(state, Weight::kInPlace, Activation::kNone);
-}
-
-// Frozen weights as a model has them: each run's is another, and they come
-// from beyond the second-level cache.
-int64_t NumCold(int64_t floats) {
-  constexpr int64_t kFloats = 32 * 1024 * 1024;
-  return std::max<int64_t>(kFloats / floats, 2);
-}
-
-void BM_TilesCold(benchmark::State& state) {
-  const int64_t m = state.range(0), n = state.range(1), k = state.range(2);
-  Product product;
-  const auto no = Product::Prepare({.m = m,
-                                    .n = n,
-                                    .k = k,
-                                    .a_row_stride = k,
-                                    .b_row_stride = 1,
-                                    .b_col_stride = k,
-                                    .c_row_stride = n,
-                                    .has_bias = true,
-                                    .is_frozen = true},
-                                   product);
-  CHECK(!no.has_value()) << *no;
-  const Floats a = MakeFloats(m * k), c = MakeFloats(m * n),
-               bias = MakeFloats(n);
-  const int64_t floats = product.packed_floats(), copies = NumCold(floats);
-  const Floats packed = MakeFloats(floats * copies);
-  const Floats scratch = MakeFloats(product.scratch_floats());
-  int64_t next = 0;
-  for (auto _ : state) {
-    product.Run({.a = a.get(),
-                 .b = packed.get() + next * floats,
-                 .bias = bias.get(),
-                 .c = c.get(),
-                 .scratch = scratch.get()});
-    next = next + 1 < copies ? next + 1 : 0;
-  }
-  CountFlops(state, 2 * m * n * k);
-}
-
-void BM_OneDnnCold(benchmark::State& state) {
-  const int64_t m = state.range(0), n = state.range(1), k = state.range(2);
-  auto matmul = OneDnnMatmul::Create({.m = m,
-                                      .n = n,
-                                      .k = k,
-                                      .a_strides = {0, k, 1},
-                                      .b_strides = {0, 1, k},
-                                      .c_strides = {0, n, 1},
-                                      .has_bias = true,
-                                      .is_packed = true});
-  CHECK(matmul.ok()) << matmul.status();
-  auto run = OneDnnMatmulRun::Create(**matmul);
-  CHECK(run.ok()) << run.status();
-  const Floats a = MakeFloats(m * k), c = MakeFloats(m * n),
-               bias = MakeFloats(n);
-  const int64_t floats = ((*matmul)->packed_bytes() / 4 + 15) / 16 * 16,
-                copies = NumCold(floats);
-  const Floats packed = MakeFloats(floats * copies);
-  const Floats scratch = MakeFloats((*matmul)->scratch_bytes() / 4 + 16);
-  int64_t next = 0;
-  for (auto _ : state) {
-    const absl::Status status =
-        (*run)->Run(a.get(), packed.get() + next * floats, bias.get(), nullptr,
-                    c.get(), scratch.get());
-    CHECK(status.ok()) << status;
-    next = next + 1 < copies ? next + 1 : 0;
-  }
-  CountFlops(state, 2 * m * n * k);
 }
 
 void Tiny(benchmark::internal::Benchmark* b) {
