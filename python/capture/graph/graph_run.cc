@@ -258,13 +258,16 @@ absl::Status Graph::Run(
   };
   SignalScope signals(hold);
   // Another thread may have given the Graph other weights meanwhile.
-  if (done == nullptr || done->runner->binding != binding_) {
+  const bool is_done = done != nullptr && done->runner->binding == binding_;
+  if (!is_done) {
     MICA_ASSIGN_OR_RETURN(Computed computed,
                           Compute(inputs, states, numbers, lenders));
     done = std::make_shared<Computed>(std::move(computed));
   }
   Computed& run = *done;
   absl::Status status = std::move(run.status);
+  // Signals waited while it was compared.
+  if (is_done && status.ok()) status = SignalInterrupt().ask();
   for (size_t i = 0; status.ok() && i < lowered_.host_results.size(); ++i) {
     host_results->push_back(HostResult(*run.runner, i));
   }
