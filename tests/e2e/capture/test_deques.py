@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import copy
 import weakref
 from collections import deque
-from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -13,10 +11,10 @@ import torch
 from e2e.capture.two_worlds import (
     Body,
     Step,
-    World,
     check,
     drawn,
     with_grad,
+    world,
 )
 from torch import Tensor, nn
 
@@ -41,16 +39,6 @@ def call(seed: int) -> Step:
 
 def calls(count: int) -> list[Step]:
     return [call(seed) for seed in range(count)]
-
-
-def world(body: Body, **state: Any) -> Callable[[], Any]:
-    def make() -> Any:
-        new: Any = World()
-        vars(new).update(copy.deepcopy(state))
-        new.program = lambda a: body(new, a)
-        return new
-
-    return make
 
 
 def full(bound: int | None = 3) -> Any:

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import copy
 from collections import deque
-from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -16,6 +14,7 @@ from e2e.capture.two_worlds import (
     call,
     check,
     with_grad,
+    world,
 )
 from e2e.capture.two_worlds import drawn as x
 from torch import Tensor, nn
@@ -27,16 +26,6 @@ _grad = pytest.fixture(autouse=True)(with_grad)
 
 def calls(count: int) -> list[Step]:
     return [call(seed) for seed in range(count)]
-
-
-def world(body: Body, **state: Any) -> Callable[[], Any]:
-    def make() -> Any:
-        new: Any = World()
-        vars(new).update(copy.deepcopy(state))
-        new.program = lambda a: body(new, a)
-        return new
-
-    return make
 
 
 def mean(w: Any, a: Tensor) -> Any:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import random
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -92,3 +93,15 @@ def check_training(
 
 class World:
     """A namespace."""
+
+
+def world(body: Body, **state: Any) -> Callable[[], Any]:
+    """Makes worlds with copies of `state`, whose program is `body`."""
+
+    def make() -> Any:
+        new: Any = World()
+        vars(new).update(copy.deepcopy(state))
+        new.program = lambda a: body(new, a)
+        return new
+
+    return make
