@@ -4,10 +4,13 @@
 #include <c10/core/SafePyObject.h>
 #include <torch/csrc/Device.h>
 #include <torch/csrc/PyInterpreter.h>
+#include <torch/csrc/autograd/python_variable.h>
 
 #include <algorithm>
 #include <utility>
 
+#include "absl/algorithm/container.h"
+#include "absl/strings/match.h"
 #include "python/interpreter/py_ref.h"
 
 namespace mica {
@@ -38,6 +41,52 @@ bool IsCpuMode(PyObject* mode) {
   return device && IsCpuDevice(device.get());
 }
 
+bool IsTorchs(PyObject* function) {
+  if (!PyFunction_Check(function)) return true;
+  PyObject* module = PyFunction_GET_MODULE(function);
+  if (module == nullptr || !PyUnicode_Check(module)) return false;
+  const char* name = PyUnicode_AsUTF8(module);
+  if (name == nullptr) PyErr_Clear();
+  return name != nullptr && absl::StartsWith(name, "torch");
+}
+
+// Whether an entry of torch.Tensor's is one that torch made.
+bool IsTorchsEntry(PyObject* value) {
+  if (Py_TYPE(value) == &PyProperty_Type) {
+    const PyRef get = PyRef::Steal(PyObject_GetAttrString(value, "fget"));
+    if (!get) PyErr_Clear();
+    return get && IsTorchs(get.get());
+  }
+  if (PyFunction_Check(value)) return IsTorchs(value);
+  PyTypeObject* const kinds[] = {&PyMethodDescr_Type,  &PyGetSetDescr_Type,
+                                 &PyWrapperDescr_Type, &PyCFunction_Type,
+                                 &PyClassMethod_Type,  &PyCapsule_Type,
+                                 &PyUnicode_Type,      &PyDict_Type,
+                                 &PyLong_Type,         Py_TYPE(Py_None)};
+  return absl::c_linear_search(kinds, Py_TYPE(value));
+}
+
+// Whether torch.Tensor's methods are torch's own. Under a mode torch looks a
+// method up by its name, and calls it: one that a program put there, and that
+// calls the one before, runs twice.
+bool HasTorchsMethods() {
+  static unsigned known_version = 0;
+  static bool known = false;
+  auto* type = reinterpret_cast<PyTypeObject*>(THPVariableClass);
+  const bool has_version =
+      PyType_HasFeature(type, Py_TPFLAGS_VALID_VERSION_TAG);
+  const unsigned version = has_version ? type->tp_version_tag : 0;
+  if (version != 0 && version == known_version) return known;
+  known = true;
+  PyObject *name = nullptr, *value = nullptr;
+  Py_ssize_t at = 0;
+  while (known && PyDict_Next(type->tp_dict, &at, &name, &value) != 0) {
+    known = IsTorchsEntry(value);
+  }
+  known_version = version;
+  return known;
+}
+
 }  // namespace
 
 bool IsCpuDevice(PyObject* object) {
@@ -47,6 +96,7 @@ bool IsCpuDevice(PyObject* object) {
 
 bool AreCpuModes() {
   const PyErrorKeeper keeper;  // The run may have raised.
+  if (Stack::stack_len() > 0 && !HasTorchsMethods()) return false;
   for (int64_t i = 0; i < Stack::stack_len(); ++i) {
     if (!IsCpuMode(Stack::get_stack_at(i)->ptr(getPyInterpreter()))) {
       return false;

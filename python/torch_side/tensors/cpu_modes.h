@@ -18,7 +18,8 @@ namespace mica {
 bool IsCpuDevice(PyObject* object);
 
 // Whether all of this thread's torch function modes are those that
-// torch.set_default_device("cpu") and `with torch.device("cpu")` push.
+// torch.set_default_device("cpu") and `with torch.device("cpu")` push, and
+// change nothing: torch.Tensor's methods are torch's.
 bool AreCpuModes();
 
 // Takes such modes off this thread's stack for a watched run, where they would

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 import torch
 import torch.nn.functional as F
 from e2e.capture.two_worlds import check_training, with_grad
-from torch import nn
+from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
 
 import mica
@@ -204,3 +205,34 @@ def breaks_inside(x: torch.Tensor) -> torch.Tensor:
 )
 def test_who_looks_at_modes_sees_them(program):
     served(program, torch.randn(2, 4))
+
+
+@pytest.mark.parametrize("name", ["__getitem__", "add_", "reshape", "norm"])
+@pytest.mark.parametrize("patched_first", [False, True])
+def test_a_method_that_is_replaced_runs_as_often_as_in_eager(
+    name: str, patched_first: bool, monkeypatch: pytest.MonkeyPatch
+):
+    def program(x: Tensor) -> Tensor:
+        x = x.clone().add_(1.0).reshape(2, 2)[:1]
+        return x * x.norm()
+
+    def check(count: int) -> None:
+        for seed in range(count):
+            x = torch.full((4,), float(seed + 1))
+            with torch.device("cpu"):
+                assert torch.equal(compiled(x), program(x))
+
+    def negated(*args: Any, **kwargs: Any) -> Any:
+        return -before(*args, **kwargs)
+
+    compiled = mica.compile(program)
+    before = getattr(Tensor, name)
+    if not patched_first:
+        check(3)
+        assert mica.explain(compiled).hits == 2
+    with monkeypatch.context() as patch:
+        patch.setattr(Tensor, name, negated)
+        check(3)
+    check(3)
+    # A callable that was refused at its first call runs eagerly from then on.
+    assert mica.explain(compiled).hits == (0 if patched_first else 5)
