@@ -41,8 +41,7 @@ bool IsCpuMode(PyObject* mode) {
   return device && IsCpuDevice(device.get());
 }
 
-bool IsTorchs(PyObject* function) {
-  if (!PyFunction_Check(function)) return true;
+bool IsTorchsFunction(PyObject* function) {
   PyObject* module = PyFunction_GET_MODULE(function);
   if (module == nullptr || !PyUnicode_Check(module)) return false;
   const char* name = PyUnicode_AsUTF8(module);
@@ -52,12 +51,12 @@ bool IsTorchs(PyObject* function) {
 
 // Whether an entry of torch.Tensor's is one that torch made.
 bool IsTorchsEntry(PyObject* value) {
+  if (PyFunction_Check(value)) return IsTorchsFunction(value);
   if (Py_TYPE(value) == &PyProperty_Type) {
     const PyRef get = PyRef::Steal(PyObject_GetAttrString(value, "fget"));
     if (!get) PyErr_Clear();
-    return get && IsTorchs(get.get());
+    return get && (!PyFunction_Check(get.get()) || IsTorchsFunction(get.get()));
   }
-  if (PyFunction_Check(value)) return IsTorchs(value);
   PyTypeObject* const kinds[] = {&PyMethodDescr_Type,  &PyGetSetDescr_Type,
                                  &PyWrapperDescr_Type, &PyCFunction_Type,
                                  &PyClassMethod_Type,  &PyCapsule_Type,
