@@ -18,6 +18,8 @@ namespace {
 
 using Stack = at::impl::PythonTorchFunctionTLS;
 
+PyObject* tensor_at_start = nullptr;  // torch.Tensor's entries.
+
 // torch.utils._device.DeviceContext, which torch itself imports when it makes
 // the first. Null if it didn't yet.
 PyObject* DeviceContextType() {
@@ -49,7 +51,7 @@ bool IsTorchsFunction(PyObject* function) {
   return name != nullptr && absl::StartsWith(name, "torch");
 }
 
-// Whether an entry of torch.Tensor's is one that torch made.
+// Whether an entry of torch.Tensor's is one that torch made, or no code.
 bool IsTorchsEntry(PyObject* value) {
   if (PyFunction_Check(value)) return IsTorchsFunction(value);
   if (Py_TYPE(value) == &PyProperty_Type) {
@@ -57,21 +59,27 @@ bool IsTorchsEntry(PyObject* value) {
     if (!get) PyErr_Clear();
     return get && (!PyFunction_Check(get.get()) || IsTorchsFunction(get.get()));
   }
-  PyTypeObject* const kinds[] = {&PyMethodDescr_Type,  &PyGetSetDescr_Type,
+  PyTypeObject* const kinds[] = {&PyMethodDescr_Type, &PyGetSetDescr_Type,
                                  &PyWrapperDescr_Type, &PyCFunction_Type,
-                                 &PyClassMethod_Type,  &PyCapsule_Type,
-                                 &PyUnicode_Type,      &PyDict_Type,
-                                 &PyLong_Type,         Py_TYPE(Py_None)};
-  return absl::c_linear_search(kinds, Py_TYPE(value));
+                                 &PyClassMethod_Type};
+  return absl::c_linear_search(kinds, Py_TYPE(value)) ||
+         (PyCallable_Check(value) == 0 &&
+          Py_TYPE(value)->tp_descr_get == nullptr);
+}
+
+bool IsNameOfTorchs(PyObject* name) {
+  return PyDict_Contains(tensor_at_start, name) != 0 ||
+         _PyType_Lookup(AsType(THPVariableClass)->tp_base, name) != nullptr;
 }
 
 // Whether torch.Tensor's methods are torch's own. Under a mode torch looks a
 // method up by its name, and calls it: one that a program put there, and that
-// calls the one before, runs twice.
+// calls the one before, runs twice. Names that are the program's own it doesn't
+// look up.
 bool HasTorchsMethods() {
   static unsigned known_version = 0;
   static bool known = false;
-  auto* type = reinterpret_cast<PyTypeObject*>(THPVariableClass);
+  PyTypeObject* type = AsType(THPVariableClass);
   const bool has_version =
       PyType_HasFeature(type, Py_TPFLAGS_VALID_VERSION_TAG);
   const unsigned version = has_version ? type->tp_version_tag : 0;
@@ -80,13 +88,18 @@ bool HasTorchsMethods() {
   PyObject *name = nullptr, *value = nullptr;
   Py_ssize_t at = 0;
   while (known && PyDict_Next(type->tp_dict, &at, &name, &value) != 0) {
-    known = IsTorchsEntry(value);
+    known = IsTorchsEntry(value) || !IsNameOfTorchs(name);
   }
   known_version = version;
   return known;
 }
 
 }  // namespace
+
+bool InitCpuModes() {
+  tensor_at_start = PyDict_Copy(AsType(THPVariableClass)->tp_dict);
+  return tensor_at_start != nullptr;
+}
 
 bool IsCpuDevice(PyObject* object) {
   return THPDevice_Check(object) &&

@@ -14,6 +14,10 @@ struct SafePyObject;
 
 namespace mica {
 
+// To be called once, when torch is imported. False, with a Python error set,
+// for want of memory.
+bool InitCpuModes();
+
 // torch.device of the CPU.
 bool IsCpuDevice(PyObject* object);
 

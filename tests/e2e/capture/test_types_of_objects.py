@@ -4,9 +4,6 @@ from __future__ import annotations
 
 import abc
 import functools
-import os
-import subprocess
-import sys
 from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any
@@ -14,6 +11,7 @@ from typing import Any
 import pytest
 import torch
 from e2e.capture.agreement_of_calls import report, same
+from e2e.capture.other_processes import run_apart
 from torch import nn
 
 import mica
@@ -368,18 +366,7 @@ def test_an_operator_or_a_method_of_tensors_is_replaced(name):
         return
     # CPython takes a type for a sequence that once had this, and torch.tensor()
     # such a tensor: not in the process of the other tests.
-    done = subprocess.run(
-        [
-            sys.executable,
-            "-c",
-            f"import {__name__} as tests; tests.replace_for_a_while({name!r})",
-        ],
-        env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
-        capture_output=True,
-        text=True,
-        timeout=120,
-    )
-    assert done.returncode == 0, done.stderr
+    run_apart(replace_for_a_while, name)
 
 
 def test_in_place_operators_by_statement_are_replaced():
