@@ -15,7 +15,6 @@
 #include "python/capture/serve/stance.h"
 #include "python/torch_side/recorder/module_scopes.h"
 #include "python/torch_side/recorder/recorder.h"
-#include "python/torch_side/tensors/cpu_modes.h"
 
 namespace mica {
 namespace {
@@ -24,8 +23,7 @@ namespace nb = nanobind;
 
 // Once, after torch is imported.
 void InitCapture(const std::string& torch_dir, const std::string& mica_dir) {
-  if (!InitModuleScopes(torch_dir, mica_dir) || !InitPurity() ||
-      !InitCpuModes()) {
+  if (!InitModuleScopes(torch_dir, mica_dir) || !InitPurity()) {
     throw nb::python_error();
   }
   ThrowIfError(Recorder::Install());

@@ -23,6 +23,7 @@
 #include "python/torch_side/recorder/higher_order_ops.h"
 #include "python/torch_side/recorder/op_facts.h"
 #include "python/torch_side/recorder/recorder_impl.h"
+#include "python/torch_side/tensors/cpu_modes.h"
 #include "python/torch_side/tensors/looks_only.h"
 #include "python/torch_side/tensors/torch_generators.h"
 
@@ -185,6 +186,7 @@ absl::Status Recorder::Install() {
         return new absl::Status(std::move(passed));
       }
       InstallGeneratorOps();
+      InitCpuModes();
       return new absl::Status(InstallComposites());
     } catch (const std::exception& error) {
       return new absl::Status(

@@ -7,6 +7,7 @@
 #include <torch/csrc/autograd/python_variable.h>
 
 #include <algorithm>
+#include <new>
 #include <utility>
 
 #include "absl/algorithm/container.h"
@@ -96,9 +97,11 @@ bool HasTorchsMethods() {
 
 }  // namespace
 
-bool InitCpuModes() {
+void InitCpuModes() {
   tensor_at_start = PyDict_Copy(AsType(THPVariableClass)->tp_dict);
-  return tensor_at_start != nullptr;
+  if (tensor_at_start != nullptr) return;
+  PyErr_Clear();
+  throw std::bad_alloc();
 }
 
 bool IsCpuDevice(PyObject* object) {

@@ -14,9 +14,8 @@ struct SafePyObject;
 
 namespace mica {
 
-// To be called once, when torch is imported. False, with a Python error set,
-// for want of memory.
-bool InitCpuModes();
+// To be called once, before programs run. Throws std::bad_alloc.
+void InitCpuModes();
 
 // torch.device of the CPU.
 bool IsCpuDevice(PyObject* object);
