@@ -138,6 +138,11 @@ class Process:
         self._known = {flag.read: flag for flag in self.flags}
         self._changed: dict[str, Flag] = {}
         self._undo: list[Callable[[], Any]] = []
+        self._forwards = {
+            kind: vars(kind)["forward"]
+            for kind in vars(nn).values()
+            if isinstance(kind, type) and "forward" in vars(kind)
+        }
         self._names: dict[str, Any] = {
             "torch": torch,
             "nn": nn,
@@ -183,6 +188,9 @@ class Process:
             for kind in (torch.Tensor, nn.Parameter):
                 if name in vars(kind):
                     delattr(kind, name)
+        for kind, forward in self._forwards.items():
+            if vars(kind).get("forward") is not forward:
+                kind.forward = forward
         warnings.resetwarnings()
         warnings.simplefilter("default")
         logging.root.setLevel(logging.WARNING)

@@ -130,6 +130,19 @@ class Trial:
         if before:
             set_random_states(before)
         self._same_errors(one, self.served.change(text), "change")
+        if one and "backward()" in text:
+            self._same_gradients()
+
+    def _same_gradients(self) -> None:
+        """Ends where a pass that raised has accumulated other gradients."""
+        try:
+            Twins(self.case.exact, self._near).same(
+                self.eager.own_names(), self.served.own_names(), "world"
+            )
+        except Difference as found:
+            if found.path.endswith(".grad"):
+                raise Abandoned(str(found)) from found
+            raise
 
     def _call(self, step: Step) -> None:
         found: list[Outcome] = []
