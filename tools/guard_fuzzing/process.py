@@ -188,9 +188,9 @@ class Process:
             for kind in (torch.Tensor, nn.Parameter):
                 if name in vars(kind):
                     delattr(kind, name)
-        for kind, forward in self._forwards.items():
-            if vars(kind).get("forward") is not forward:
-                kind.forward = forward
+        for module, forward in self._forwards.items():
+            if vars(module).get("forward") is not forward:
+                setattr(module, "forward", forward)  # noqa: B010
         warnings.resetwarnings()
         warnings.simplefilter("default")
         logging.root.setLevel(logging.WARNING)
