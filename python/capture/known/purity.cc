@@ -167,6 +167,10 @@ bool IsTensorConstructor(PyTypeObject* type) {
 bool IsImmutableType(PyTypeObject* type) {
   return purity->immutable_types.contains(type);
 }
+bool IsClassCounter(PyObject* object) {
+  return object == purity->class_counter && object != nullptr;
+}
+
 bool IsPureCallableType(PyTypeObject* type) {
   return purity->callable_types.contains(type);
 }

@@ -133,6 +133,9 @@ FunctionKind KindOfFunction(PyObject* function);
 // Whether an object of a C type is a function of its own that has no effect
 // (numpy.ufunc).
 bool IsPureCallableType(PyTypeObject* type);
+// What numbers the classes of torch.autograd.Function as they are made: a hit
+// makes none, and who numbers them anew has other numbers as well.
+bool IsClassCounter(PyObject* object);
 // operator.attrgetter.
 bool IsAttributeGetterType(PyTypeObject* type);
 // torch.utils.hooks.RemovableHandle, whose `next_id` counts hooks.

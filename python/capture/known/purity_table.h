@@ -32,6 +32,7 @@ struct Purity {
   absl::flat_hash_set<absl::string_view> grad_attributes;
   const PyMethodDef* tp_new = nullptr;
   PyObject* tensor = nullptr;  // torch.Tensor.
+  PyObject* class_counter = nullptr;
   PyTypeObject* attribute_getter = nullptr;
   PyTypeObject* script_function = nullptr;
 };

@@ -67,6 +67,9 @@ void AddFunctions(const Operators& operators) {
 
 void AddTensorMethods(const Operators& operators) {
   purity->tensor = ResolveName("torch.Tensor").release();
+  purity->class_counter =
+      ResolveName("torch.autograd.function.AUTOGRAD_FUNCTION_COUNTER")
+          .release();
   AddKind("torch.Tensor._make_subclass", CallKind::kOperator);
   if (PyRef base = ResolveName("torch._C.TensorBase")) {
     ForEachAttribute(base.get(), [&](const std::string& name, PyObject* value) {

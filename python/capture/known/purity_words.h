@@ -126,6 +126,7 @@ constexpr absl::string_view kTypeFunctions[] = {
     "builtins.isinstance",
     "builtins.issubclass",
     "builtins.object.__init__",
+    "builtins.type.__init__",
     "builtins.object.__init_subclass__",
     "builtins.object.__subclasshook__",
     "builtins.type.__instancecheck__",

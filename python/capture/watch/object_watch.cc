@@ -227,7 +227,7 @@ void ObjectWatch::TouchInstance(PyObject* object) {
   // one is refused by the recorder.
   if (absl::string_view(TypeName(base)) == "torch.ScriptObject") return;
   // Its state is read and written where operators draw from it.
-  if (IsTorchGenerator(object)) return;
+  if (IsTorchGenerator(object) || IsClassCounter(object)) return;
   Refuse(
       absl::StrCat("uses ", PathOf(object), ", a ", TypeName(Py_TYPE(object)),
                    " made before the call, whose state no guard can cover"),

@@ -21,7 +21,12 @@ Table MakeTable() {
         "aten.random_.to", "aten.exponential_", "aten.bernoulli_.float",
         "aten.bernoulli_.Tensor", "aten.cauchy_", "aten.log_normal_",
         "aten.geometric_"}) {
-    table[op] = {.overwrites = true};
+    table[op] = {.overwrites = OpFacts::kEach};
+  }
+  // The noise. Where it writes none, its gradient reads none.
+  for (const absl::string_view op :
+       {"aten.rrelu_with_noise", "aten.rrelu_with_noise_"}) {
+    table[op] = {.overwrites = 1};
   }
   // running_mean, running_var, when training.
   table["aten.native_batch_norm"] = {.hidden_writes = {3, 4}, .writes_if = 5};
@@ -71,7 +76,7 @@ OpFacts FindOpFacts(absl::string_view op) {
   if (it != table.end()) return it->second;
   OpFacts facts;
   // An out-variant overwrites what it is given.
-  facts.overwrites = absl::EndsWith(op, "out");
+  if (absl::EndsWith(op, "out")) facts.overwrites = OpFacts::kEach;
   return facts;
 }
 

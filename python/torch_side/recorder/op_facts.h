@@ -17,8 +17,10 @@ struct OpFacts {
   int writes_if = -1;
   // Its fresh output has no defined contents.
   bool is_uninitialized = false;
-  // Leaves nothing of what the written tensor held.
-  bool overwrites = false;
+  // Leaves nothing of what a tensor that it writes held: each, or this
+  // argument.
+  static constexpr int kNone = -2, kEach = -1;
+  int overwrites = kNone;
   // Answers from metadata alone, which guards cover: not recorded.
   bool is_metadata_only = false;
   // Gives an empty tensor memory, in place, and computes nothing.

@@ -135,6 +135,8 @@ struct RecorderAccess {
       const c10::AliasInfo* alias = schema.arguments()[i].alias_info();
       const bool writes = alias != nullptr && alias->isWrite();
       const bool view = alias != nullptr && !writes;
+      const bool overwrites = facts.overwrites == OpFacts::kEach ||
+                              facts.overwrites == static_cast<int>(i);
       VisitTensors(args[i], [&](const at::Tensor& tensor) {
         if (UnsupportedInside(*tensor.unsafeGetTensorImpl())) return;
         const TapeTensorId id = impl.IdOf(tensor, name);  // As it is before.
@@ -147,7 +149,7 @@ struct RecorderAccess {
         const auto* storage = impl.FindStorage(tensor);
         // What it leaves of memory that was never filled is as arbitrary.
         const bool is_arbitrary = storage != nullptr && storage->of_program;
-        if (writes && (facts.overwrites || is_arbitrary)) {
+        if (writes && (overwrites || is_arbitrary)) {
           impl.NoteOverwrite(tensor);
         } else if (!view || name == "aten.lift_fresh") {
           impl.SettleRaw(tensor, recorder, name);
