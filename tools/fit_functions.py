@@ -192,6 +192,14 @@ FITS = {
         mpf(1),
         (0, 12),
     ),
+    # erf(1 + d) = 1 - 2^p(d).
+    "erf_tail": Fit(
+        lambda d: mp.log(mp.erfc(1 + d), 2),
+        lambda d: mp.log(2) * mp.erfc(1 + d) / mp.erf(1 + d),
+        mpf(0),
+        mpf(5),
+        (0, 16),
+    ),
     "erfc_float": erfc_fit(3, "10.1", (10, 0)),
     "erfc_double": erfc_fit(4, "27.3", (0, 22)),
 }

@@ -49,6 +49,43 @@ double UlpError(float got, double exact) {
   return std::abs(static_cast<double>(got) - exact) / ulp;
 }
 
+// The odd x below 2^bits with x x = -j mod 2^bits, for a j = 7 mod 8: by bits
+// from the lowest, 1, where each root gives those of one bit more.
+std::vector<uint64_t> RootsOfMinus(int64_t j, int bits) {
+  const auto target = static_cast<uint64_t>(-j);
+  std::vector<uint64_t> roots = {1};
+  for (int known = 1; known < bits; ++known) {
+    const uint64_t mask = (uint64_t{2} << known) - 1;
+    std::vector<uint64_t> longer;
+    for (const uint64_t root : roots) {
+      for (const uint64_t x : {root, root | (uint64_t{1} << known)}) {
+        if (((x * x - target) & mask) == 0) longer.push_back(x);
+      }
+    }
+    roots = std::move(longer);
+  }
+  return roots;
+}
+
+// Those of [1, 4) whose root is next to the middle m 2^-53 of two doubles: m is
+// odd, and m m = x 2^106 - j for a small j. All others' are further away than
+// any step is wrong.
+std::vector<double> NextToMiddles() {
+  std::vector<double> x;
+  for (int64_t j = -4097; j <= 4096; j += 8) {
+    for (const int bits : {54, 55}) {  // x < 2, and x >= 2.
+      for (const uint64_t m : RootsOfMinus(j, bits)) {
+        if (m >> 53 != 1) continue;
+        const auto square = static_cast<unsigned __int128>(m) * m;
+        const auto digits = static_cast<uint64_t>((square + j) >> bits);
+        if (digits >> 52 != 1) continue;
+        x.push_back(std::ldexp(static_cast<double>(digits), bits - 106));
+      }
+    }
+  }
+  return x;
+}
+
 double WorstUlp(const std::vector<float>& x, const std::vector<float>& y,
                 const Exact& exact) {
   double worst = 0;
@@ -167,6 +204,38 @@ TEST_P(UnaryTest, RunsInPlaceOnEveryElementType) {
       }
     }
   }
+}
+
+TEST_P(UnaryTest, RootsOfDoublesAreTheNearest) {
+  constexpr double kInfinity = std::numeric_limits<double>::infinity();
+  std::vector<double> x = NextToMiddles();
+  ASSERT_GT(x.size(), 1400u);
+  const size_t hard = x.size();
+  for (size_t i = 0; i < hard; ++i) {
+    for (const int exponent : {-1022, -901, -900, 600, 1020}) {
+      x.push_back(std::ldexp(x[i], exponent));
+    }
+  }
+  uint64_t bits = 1;
+  for (int i = 0; i < 1000000; ++i) {  // Denormals, nans and both signs, too.
+    bits = bits * 6364136223846793005u + 1442695040888963407u;
+    x.push_back(std::bit_cast<double>(bits));
+  }
+  x.insert(x.end(), {0.0, -0.0, kInfinity, -kInfinity, -1.0, 5e-324, 1.0, 4.0});
+  std::vector<double> y(x.size());
+  table().unary[static_cast<int>(Unary::kSqrt)][static_cast<int>(Elem::kF64)](
+      x.data(), y.data(), static_cast<int64_t>(x.size()));
+  int64_t wrong = 0;
+  for (size_t i = 0; i < x.size(); ++i) {
+    const double root = std::sqrt(x[i]);
+    const bool is_right = std::isnan(root) ? std::isnan(y[i])
+                                           : std::bit_cast<uint64_t>(root) ==
+                                                 std::bit_cast<uint64_t>(y[i]);
+    if (!is_right && wrong++ < 5) {
+      ADD_FAILURE() << "of " << x[i] << " wants " << root << ", got " << y[i];
+    }
+  }
+  EXPECT_EQ(wrong, 0);
 }
 
 MICA_INSTANTIATE_SIMD_TEST(UnaryTest);

@@ -82,20 +82,37 @@ MICA_LANES F ErfByPolynomial(F x) {
   return x * Polynomial(x * x, kErf);
 }
 
-// Beyond |x| = 1 it is 1 - erfc(|x|), or a float's quotient. At most 6 ulp.
+// Of doubles beyond 1: 1 - 2^P(x - 1), and 1 from 6 on.
+template <class F>
+MICA_LANES F ErfByExp2(F x) {
+  static constexpr double kLog2Erfc[] = {
+      -2.6684166967816005,    -3.8072253458533192,     -1.2163466577013287,
+      -0.059959989729884519,  0.014475746899845774,    -0.002853490596020903,
+      0.00034230696523423928, 3.8115513588221177e-5,   -3.9563914967420297e-5,
+      1.4374815669948718e-5,  -3.4734815748809229e-6,  5.6800392612190652e-7,
+      -5.1393357597013253e-8, -4.7261036558412957e-10, 6.5350387163898408e-10,
+      -5.009147119622745e-11};
+  const F log = Polynomial(Min(F::Of(5), x - F::Of(1)), kLog2Erfc);
+  const PowerOf2<F> power = NearestPower(log, F::Of(1));
+  return F::Of(1) - Scale(Exp2OfReduced(log - power.n), power);
+}
+
+// Of doubles at most 2 ulp; of floats 6, and beyond |x| = 1 it is
+// 1 - erfc(|x|) where that is the more precise.
 template <class F>
 MICA_LANES F Erf(F x) {
   const F one = F::Of(1), size = Abs(x);
-  F y = F::Of(0);
   if constexpr (F::kIsDouble) {
-    y = ErfByPolynomial(x);
+    return IfAny(Less(one, size), ErfByPolynomial(x), [&]() MICA_LANES_LAMBDA {
+      return CopySign(ErfByExp2(size), x);
+    });
   } else {
-    y = ErfByQuotient(x);
+    const F y = ErfByQuotient(x);
     if (F::Fuses()) return y;
+    return IfAny(Less(one, size), y, [&]() MICA_LANES_LAMBDA {
+      return CopySign(one - ErfcOfPositive(size), x);
+    });
   }
-  return IfAny(Less(one, size), y, [&]() MICA_LANES_LAMBDA {
-    return CopySign(one - ErfcOfPositive(size), x);
-  });
 }
 
 // x times the normal distribution's cumulative function, which is

@@ -6,12 +6,17 @@
 
 #include <immintrin.h>
 
+#if defined(__AVX512F__)
+#include "kernels/region/roots_avx512.h"
+#endif
+
 namespace mica::MICA_REGION_NAMESPACE {
 
 // F is kept in a register whose functions in <immintrin.h> are `mm`_..._`of`.
 // Min is a < b ? a : b, so that of a nan and a number it gives b; so is Max.
+#define MICA_LANES_ROOT(F, mm, of) \
+  MICA_LANES F Sqrt(F a) { return {mm##_sqrt_##of(a.v)}; }
 #define MICA_LANES_REGISTER(F, mm, of)                             \
-  MICA_LANES F Sqrt(F a) { return {mm##_sqrt_##of(a.v)}; }         \
   MICA_LANES F Min(F a, F b) { return {mm##_min_##of(a.v, b.v)}; } \
   MICA_LANES F Max(F a, F b) { return {mm##_max_##of(a.v, b.v)}; }
 #define MICA_LANES_FMA(F, mm, of) \
@@ -24,6 +29,8 @@ namespace mica::MICA_REGION_NAMESPACE {
 
 using Float4 = Floats<float, 4>;
 using Double2 = Floats<double, 2>;
+MICA_LANES_ROOT(Float4, _mm, ps)
+MICA_LANES_ROOT(Double2, _mm, pd)
 MICA_LANES_REGISTER(Float4, _mm, ps)
 MICA_LANES_REGISTER(Double2, _mm, pd)
 MICA_LANES bool Any(Float4::Mask m) {
@@ -40,6 +47,8 @@ MICA_LANES_FMA(Double2, _mm, pd)
 #if defined(__AVX2__)
 using Float8 = Floats<float, 8>;
 using Double4 = Floats<double, 4>;
+MICA_LANES_ROOT(Float8, _mm256, ps)
+MICA_LANES_ROOT(Double4, _mm256, pd)
 MICA_LANES_REGISTER(Float8, _mm256, ps)
 MICA_LANES_REGISTER(Double4, _mm256, pd)
 MICA_LANES_FMA(Float8, _mm256, ps)
@@ -73,6 +82,8 @@ MICA_LANES Double4 GatherFrom(const double* table, Double4::Int i) {
 #if defined(__AVX512F__)
 using Float16 = Floats<float, 16>;
 using Double8 = Floats<double, 8>;
+MICA_LANES Float16 Sqrt(Float16 a) { return {RootToNearest(a.v)}; }
+MICA_LANES Double8 Sqrt(Double8 a) { return {RootToNearest(a.v)}; }
 MICA_LANES_REGISTER(Float16, _mm512, ps)
 MICA_LANES_REGISTER(Double8, _mm512, pd)
 MICA_LANES_FMA(Float16, _mm512, ps)
@@ -125,6 +136,7 @@ MICA_LANES Double8 GatherFrom(const double* table, Double8::Int i) {
 #undef MICA_LANES_MASKS
 #endif
 
+#undef MICA_LANES_ROOT
 #undef MICA_LANES_REGISTER
 #undef MICA_LANES_FMA
 #undef MICA_LANES_ROUND

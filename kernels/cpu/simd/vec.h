@@ -7,6 +7,10 @@
 
 #include <cstdint>
 
+#if defined(__AVX512F__)
+#include "kernels/region/roots_avx512.h"
+#endif
+
 // The one place that knows the vector width. Every source in this folder that
 // includes it is compiled once for each level, with MICA_SIMD_NAMESPACE=v1
 // (what every processor of the architecture has; vec_generic.h), v3 (AVX2, FMA)
@@ -75,27 +79,7 @@ MICA_INLINE Vf Fnma(Vf a, Vf b, Vf c) { return _mm512_fnmadd_ps(a, b, c); }
 // Of a nan and a number these two give the second argument's.
 MICA_INLINE Vf Max(Vf a, Vf b) { return _mm512_max_ps(a, b); }
 MICA_INLINE Vf Min(Vf a, Vf b) { return _mm512_min_ps(a, b); }
-// The root of every float, to the nearest: an estimate of 14 bits, Newton's
-// step, and what is missing from that, in less than half of the instruction's
-// time. It takes what the steps would lose: zeros and what is near, infinities,
-// nans.
-MICA_INLINE Vf Sqrt(Vf a) {
-  constexpr int kLeast = 0x0d800000, kInfinity = 0x7f800000;  // 2^-100
-  const __m512i above =
-      _mm512_sub_epi32(_mm512_castps_si512(a), _mm512_set1_epi32(kLeast));
-  const __m512i end = _mm512_set1_epi32(kInfinity - kLeast);
-  if (__builtin_expect(_mm512_cmpge_epu32_mask(above, end) != 0, 0)) {
-    return _mm512_sqrt_ps(a);
-  }
-  const __m512 half = _mm512_set1_ps(0.5f);
-  const __m512 over_root = _mm512_rsqrt14_ps(a);
-  __m512 root = _mm512_mul_ps(a, over_root);
-  __m512 over_two = _mm512_mul_ps(over_root, half);
-  const __m512 error = _mm512_fnmadd_ps(root, over_two, half);
-  root = _mm512_fmadd_ps(root, error, root);
-  over_two = _mm512_fmadd_ps(over_two, error, over_two);
-  return _mm512_fmadd_ps(_mm512_fnmadd_ps(root, root, a), over_two, root);
-}
+MICA_INLINE Vf Sqrt(Vf a) { return RootToNearest(a); }
 MICA_INLINE Vf Abs(Vf a) { return _mm512_abs_ps(a); }
 // Requires size >= 0.
 MICA_INLINE Vf CopySign(Vf size, Vf sign) {
