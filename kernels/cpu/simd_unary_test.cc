@@ -137,6 +137,33 @@ TEST_P(UnaryTest, FunctionsAreExactToAFewUlpOverAllFloats) {
   }
 }
 
+// Of what is about as small as a normal number, in all orders of those that are
+// and those that aren't.
+TEST_P(UnaryTest, ExpIsTheSameWhateverIsBesideIt) {
+  std::vector<float> x;
+  for (const float near :
+       {-87.3f, -87.33f, -87.33654f, -87.3366f, -87.5f, -88.0f, -95.0f, -103.2f,
+        -103.97f, -104.0f, -1e4f, -kInf, -86.0f, 0.0f, kNan, 88.0f}) {
+    x.push_back(near);
+  }
+  std::vector<float> alone;
+  for (const float one : x) alone.push_back(Run(Unary::kExp, one));
+  for (size_t i = 0; i < x.size(); ++i) {
+    const double exact = std::exp(static_cast<double>(x[i]));
+    if (!std::isnan(x[i])) EXPECT_LE(UlpError(alone[i], exact), 2.0) << x[i];
+    for (size_t k = 0; k < x.size(); ++k) {
+      std::vector<float> mixed(37, x[i]);
+      for (size_t at = 0; at < mixed.size(); at += 2) mixed[at] = x[k];
+      const std::vector<float> y = Run(Unary::kExp, mixed);
+      for (size_t at = 0; at < mixed.size(); ++at) {
+        EXPECT_EQ(std::bit_cast<uint32_t>(y[at]),
+                  std::bit_cast<uint32_t>(alone[at % 2 == 0 ? k : i]))
+            << x[i] << " beside " << x[k];
+      }
+    }
+  }
+}
+
 TEST_P(UnaryTest, SigmoidAndSiluFollowTheirFormulas) {
   std::vector<float> x = RandomFloats(1000);
   for (float& v : x) v *= 20;

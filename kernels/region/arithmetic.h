@@ -93,6 +93,18 @@ MICA_LANES F Scale(F x, PowerOf2<F> p) {
   }
 }
 
+// The same of what is below the smallest normal number, without arithmetic of
+// denormals, over which processors are long: a sum that rounds to whole ones of
+// the smallest denormal, whose bits are their count. It is 0 where x 2^n is
+// less than half of that.
+template <class F>
+MICA_LANES F ScaleToDenormal(F x, PowerOf2<F> p) {
+  constexpr int kBits = kMantissaBits<F>;
+  const F count = x * Value(p, kExponentBias<F> - 1 + kBits);
+  const F whole = F::Of(F::kIsDouble ? 0x1p52 : 0x1p23);
+  return FromBits<F>(Bits(count + whole) - Bits(whole));
+}
+
 // The unrounded sum hi + lo, where lo is small beside hi.
 template <class F>
 struct Pair {

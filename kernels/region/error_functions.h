@@ -124,10 +124,13 @@ template <class F>
 MICA_LANES F Gelu(F x) {
   constexpr double kRootHalf = 0x1.6a09e667f3bcdp-1, kHalf = 0.5;
   if constexpr (F::kIsDouble) {
-    const F size = Min(F::Of(38.6), Abs(x));
+    // Beyond it the tail's product with x is below the normal numbers.
+    const auto is_near = Less(Abs(x), F::Of(37.63));
+    const F size = Select(is_near, Abs(x), F::Of(0));
     const Pair<F> square = Product(size, F::Of(kHalf) * size);
     const F tail = F::Of(kHalf) * ErfcBySquare(size * F::Of(kRootHalf), square);
-    return x * Select(Less(x, F::Of(0)), tail, F::Of(1) - tail);
+    const F below = Select(is_near, tail, F::Of(0));
+    return x * Select(Less(x, F::Of(0)), below, F::Of(1) - below);
   } else {
     const F half = F::Of(kHalf) * x;
     return CopySign(Fma(half, ErfByQuotient(x * F::Of(kRootHalf)), half), x);

@@ -58,9 +58,15 @@ MICA_LANES F ExpOfReduced(F r) {
 // 2^n exp(r). What is cut off beyond the range is 0 or infinity anyway.
 template <class F>
 MICA_LANES F Exp(F x) {
-  x = F::kIsDouble ? Clamp(x, -746, 710) : Clamp(x, -104, 89);
-  const Reduced<F> reduced = ReduceByLn2(x);
-  return Scale(ExpOfReduced(reduced.r), reduced.power);
+  // The first whose result is a normal number.
+  constexpr double kLow = F::kIsDouble ? -0x1.6232bdd7abcd2p+9 : -0x1.5d589ep+6;
+  const Reduced<F> usual = ReduceByLn2(Clamp(x, kLow, F::kIsDouble ? 710 : 89));
+  const F y = Scale(ExpOfReduced(usual.r), usual.power);
+  return IfAny(Less(x, F::Of(kLow)), y, [&]() MICA_LANES_LAMBDA {
+    const Reduced<F> low =
+        ReduceByLn2(Max(F::Of(F::kIsDouble ? -746 : -104), x));
+    return ScaleToDenormal(ExpOfReduced(low.r), low.power);
+  });
 }
 
 // 2^r where |r| is 1/2, or little more.
@@ -95,9 +101,15 @@ MICA_LANES F Exp2OfReduced(F r) {
 // 2^n 2^(x - n).
 template <class F>
 MICA_LANES F Exp2(F x) {
-  x = F::kIsDouble ? Clamp(x, -1076, 1024) : Clamp(x, -151, 128);
-  const PowerOf2<F> power = NearestPower(x, F::Of(1));
-  return Scale(Exp2OfReduced(x - power.n), power);
+  constexpr int kLow = 1 - kExponentBias<F>, kHigh = kExponentBias<F> + 1;
+  const F usual = Clamp(x, kLow, kHigh);
+  const PowerOf2<F> power = NearestPower(usual, F::Of(1));
+  const F y = Scale(Exp2OfReduced(usual - power.n), power);
+  return IfAny(Less(x, F::Of(kLow)), y, [&]() MICA_LANES_LAMBDA {
+    const F low = Max(F::Of(kLow - kMantissaBits<F> - 2), x);
+    const PowerOf2<F> least = NearestPower(low, F::Of(1));
+    return ScaleToDenormal(Exp2OfReduced(low - least.n), least);
+  });
 }
 
 // exp(r) - 1 where |r| <= ln(2) / 2.

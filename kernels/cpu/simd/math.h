@@ -19,17 +19,29 @@ MICA_INLINE Vf Polynomial(const float (&c)[kTerms], Vf x) {
 }
 
 // exp(x) = 2^n exp(r) with |r| <= ln(2) / 2.
-MICA_INLINE Vf Exp(Vf x) {
+struct ScaledExp {
+  Vf y, n;  // y 2^n.
+};
+MICA_INLINE ScaledExp ReducedExp(Vf x) {
   static constexpr float kTail[] = {0.499999995f, 0.16666577f, 0.041666854f,
                                     0.0083632f, 0.00139012986f};
-  // Outside of this range the result is 0 or infinity anyway. The order of
-  // the arguments lets a nan through.
-  x = Max(Set(-104.0f), Min(Set(89.0f), x));
   const Vf n = Round(x * Set(1.44269504f));
   Vf r = Fnma(n, Set(0.693145751953125f), x);
   r = Fnma(n, Set(1.42860677e-6f), r);
-  const Vf y = Fma(r * r, Polynomial(kTail, r), r) + Set(1.0f);
-  return Scale2(y, n);
+  return {Fma(r * r, Polynomial(kTail, r), r) + Set(1.0f), n};
+}
+MICA_INLINE Vf Exp(Vf x) {
+  const Vm is_low = Less(x, Set(-0x1.5d589ep+6f));  // Of denormal results.
+  // Outside of a range the result is 0 or infinity anyway. The order of the
+  // arguments lets a nan through.
+  x = Min(Set(89.0f), x);
+  if (__builtin_expect(HasLanes(is_low), 0)) {
+    const ScaledExp e = ReducedExp(Max(Set(-104.0f), x));
+    return Select(is_low, ScaleToDenormal(e.y, e.n),
+                  Scale2(e.y, Select(is_low, Zero(), e.n)));
+  }
+  const ScaledExp e = ReducedExp(x);
+  return Scale2(e.y, e.n);
 }
 
 // y, but 1 with x's sign where |x| > limit.

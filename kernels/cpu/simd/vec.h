@@ -99,6 +99,15 @@ MICA_INLINE Vf Select(Vm m, Vf a, Vf b) {
 }
 // x * 2^n for an integral n in -300..300, denormal results right.
 MICA_INLINE Vf Scale2(Vf x, Vf n) { return _mm512_scalef_ps(x, n); }
+// The same of a result below the smallest normal number, without arithmetic of
+// denormals, over which processors are long: a sum rounds to a whole number of
+// smallest denormals, whose bits are that number.
+MICA_INLINE Vf ScaleToDenormal(Vf x, Vf n) {
+  const Vf whole = Set(0x1p23f);
+  const Vf count = Scale2(x, n + Set(149.0f)) + whole;
+  return _mm512_castsi512_ps(
+      _mm512_sub_epi32(_mm512_castps_si512(count), _mm512_castps_si512(whole)));
+}
 // kLanes indices, and the lanes of `x` that they name.
 MICA_INLINE Vi LoadLanes(const int32_t* p) { return _mm512_loadu_si512(p); }
 MICA_INLINE Vf Permute(Vf x, Vi lanes) {
@@ -195,6 +204,12 @@ MICA_INLINE Vf Scale2(Vf x, Vf n) {
       _mm256_slli_epi32(_mm256_add_epi32(_mm256_sub_epi32(k, half), bias), 23);
   return _mm256_mul_ps(_mm256_mul_ps(x, _mm256_castsi256_ps(e1)),
                        _mm256_castsi256_ps(e2));
+}
+MICA_INLINE Vf ScaleToDenormal(Vf x, Vf n) {
+  const Vf whole = Set(0x1p23f);
+  const Vf count = Scale2(x, n + Set(149.0f)) + whole;
+  return _mm256_castsi256_ps(
+      _mm256_sub_epi32(_mm256_castps_si256(count), _mm256_castps_si256(whole)));
 }
 MICA_INLINE Vi LoadLanes(const int32_t* p) {
   return _mm256_loadu_si256(reinterpret_cast<const __m256i*>(p));

@@ -96,6 +96,11 @@ MICA_INLINE Vf Scale2(Vf x, Vf n) {
   const Vu e2 = reinterpret_cast<Vu>(k) - reinterpret_cast<Vu>(half) + 127u;
   return x * FromBits(e1 << 23) * FromBits(e2 << 23);
 }
+MICA_INLINE Vf ScaleToDenormal(Vf x, Vf n) {
+  const Vf whole = Set(0x1p23f);
+  const Vf count = Scale2(x, n + Set(149.0f)) + whole;
+  return FromBits(reinterpret_cast<Vu>(count) - reinterpret_cast<Vu>(whole));
+}
 MICA_INLINE float SumLanes(Vf a) { return (a[0] + a[2]) + (a[1] + a[3]); }
 MICA_INLINE float MaxLanes(Vf a) {
   const Vf b = Max(a, Vf{a[2], a[3], a[2], a[3]});
