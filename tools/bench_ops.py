@@ -14,6 +14,7 @@ With --rows, calls of ordinary operators on rows of so many elements instead
 (row_cases.py).
 
     .venv/bin/python tools/bench_ops.py --rows 3 80 500 --dtypes f32 i64
+    .venv/bin/python tools/bench_ops.py --rows --values masked spread denormal
 """
 
 from __future__ import annotations
@@ -25,6 +26,7 @@ import time
 import warnings
 from collections import Counter
 from collections.abc import Callable, Iterator
+from itertools import product
 from typing import Any
 
 import torch
@@ -203,8 +205,8 @@ def chosen_cases(arguments: argparse.Namespace) -> Iterator[op_cases.Case]:
     grad, only = arguments.grad, arguments.only
     if arguments.rows is not None:
         lengths = arguments.rows or list(row_cases.LENGTHS)
-        for dtype in arguments.dtypes:
-            cases = list(row_cases.cases(lengths, dtype, grad, only))
+        for dtype, values in product(arguments.dtypes, arguments.values):
+            cases = list(row_cases.cases(lengths, dtype, grad, only, values))
             yield from tqdm(cases[:: arguments.every], unit="call", desc=dtype)
         return
     entries = list(op_cases.entries(only))[:: arguments.every]
@@ -238,6 +240,13 @@ def main() -> int:
         type=int,
         metavar="LENGTH",
         help=f"calls on rows of these lengths, {row_cases.LENGTHS} if none",
+    )
+    parser.add_argument(
+        "--values",
+        nargs="+",
+        choices=row_cases.VALUES,
+        default=["ordinary"],
+        help="of the floats in those rows",
     )
     parser.add_argument("--grad", action="store_true", help="whole steps")
     parser.add_argument("--every", type=int, default=1, help="each n-th entry")

@@ -21,6 +21,20 @@ LENGTHS = (3, 10, 33, 80, 200, 500)
 ELEMENTS = 160_000  # Of the largest operand.
 LONGEST_SQUARE = 300  # Rows that are multiplied with each other are shorter.
 
+
+def _masked(x: torch.Tensor) -> torch.Tensor:
+    x[..., x.shape[-1] // 2 :] = -torch.inf
+    return x
+
+
+# What floats there are, by name, made of ordinary ones from -9 to 9.
+VALUES: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {
+    "ordinary": lambda x: x,
+    "masked": _masked,  # As keys that attention leaves out.
+    "spread": lambda x: x * 20,  # exp() of differences is 0, or denormal.
+    "denormal": lambda x: x * (torch.finfo(x.dtype).tiny / 10),
+}
+
 # By name of a parameter, what `operands` gives for it: x, y [m, n] are rows,
 # b [n] is one row, c [m, 1] a column, i [m] numbers rows, k [m] elements of a
 # row, j [m, n] each row's elements.
@@ -135,8 +149,11 @@ LAYERS: dict[str, Callable[[int], nn.Module]] = {
 SQUARES = {"gram", "Linear"}
 
 
-def operands(dtype: str, length: int, grad: bool) -> dict[str, torch.Tensor]:
+def operands(
+    dtype: str, length: int, grad: bool, values: str
+) -> dict[str, torch.Tensor]:
     """Returns what calls may take, by name: ELEMENTS in rows of `length`."""
+    is_float = DTYPES[dtype].is_floating_point
     rows = ELEMENTS // length
     shapes = {
         "x": (rows, length),
@@ -147,9 +164,14 @@ def operands(dtype: str, length: int, grad: bool) -> dict[str, torch.Tensor]:
     made = {
         name: torch.testing.make_tensor(
             shape, dtype=DTYPES[dtype], device="cpu", low=-9, high=9
-        ).requires_grad_(grad and DTYPES[dtype].is_floating_point)
+        )
         for name, shape in shapes.items()
     }
+    if is_float:
+        made = {
+            name: VALUES[values](x).requires_grad_(grad)
+            for name, x in made.items()
+        }
     made["i"] = torch.randint(0, rows, (rows,))
     made["k"] = torch.randint(0, length, (rows,))
     made["j"] = torch.randint(0, length, (rows, length))
@@ -157,12 +179,17 @@ def operands(dtype: str, length: int, grad: bool) -> dict[str, torch.Tensor]:
 
 
 def cases(
-    lengths: list[int], dtype: str, grad: bool, only: str = ""
+    lengths: list[int],
+    dtype: str,
+    grad: bool,
+    only: str = "",
+    values: str = "ordinary",
 ) -> Iterator[Case]:
     """Yields the calls whose name has `only` in it, by length of their rows."""
     for length in lengths:
         torch.manual_seed(0)
-        made = operands(dtype, length, grad)
+        made = operands(dtype, length, grad, values)
+        size = f"{'' if values == 'ordinary' else values + ' '}rows of {length}"
         found: dict[str, Callable[..., Any]] = dict(CALLS)
         if DTYPES[dtype].is_floating_point:
             for name, layer in LAYERS.items():
@@ -177,7 +204,7 @@ def cases(
             yield Case(
                 name,
                 dtype,
-                f"rows of {length}",
+                size,
                 "dense",
                 call,
                 tuple(made[one] for one in wanted),
