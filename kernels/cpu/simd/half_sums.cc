@@ -78,6 +78,32 @@ MICA_INLINE void AddRows(const uint16_t* x, int64_t step, int64_t rows,
   }
 }
 
+// The sums of n columns, less than a vector has lanes. Whole vectors are read
+// as far as all of them lies below `end`: what is beside the columns is numbers
+// of the same matrix.
+template <typename Type>
+MICA_INLINE Vf SumBeside(const uint16_t* x, const uint16_t* end, int64_t step,
+                         int64_t rows, int64_t n) {
+  const Vm is_ours = FirstLanes(n);
+  const auto read = [&](int64_t r) MICA_INLINE_LAMBDA {
+    return Select(is_ours, Type::Read(x + r * step), Zero());
+  };
+  int64_t whole = 0;
+  if (end - x >= kLanes) {
+    whole = step == 0 ? rows : (end - x - kLanes) / step + 1;
+  }
+  if (whole > rows) whole = rows;
+  Vf even = Zero(), odd = Zero();
+  int64_t r = 0;
+  for (; r + 2 <= whole; r += 2) {
+    even += read(r);
+    odd += read(r + 1);
+  }
+  if (r < whole) even += read(r++);
+  for (; r < rows; ++r) odd += ReadSome<Type>(x + r * step, n);
+  return even + odd;
+}
+
 template <typename Type>
 void Columns(const FoldArgs& args) {
   const auto* x = static_cast<const uint16_t*>(args.x);
@@ -85,6 +111,7 @@ void Columns(const FoldArgs& args) {
   if (args.done == 0) {
     for (int64_t c = 0; c < args.n; ++c) totals[c] = 0;
   }
+  const uint16_t* const end = x + (args.rows - 1) * args.step + args.n;
   float acc[kWidth];
   for (int64_t r = 0; r < args.rows; r += kBlockRows) {
     const int64_t rows =
@@ -97,10 +124,8 @@ void Columns(const FoldArgs& args) {
       for (int j = 0; j < width; ++j) acc[j] = 0;
       AddRows<Type>(tile, args.step, rows, whole, acc);
       if (whole < width) {
-        Vf rest = Zero();
-        for (int64_t i = 0; i < rows; ++i) {
-          rest += ReadSome<Type>(tile + i * args.step + whole, width - whole);
-        }
+        const Vf rest =
+            SumBeside<Type>(tile + whole, end, args.step, rows, width - whole);
         float some[kLanes];
         Store(some, rest);
         for (int j = whole; j < width; ++j) acc[j] = some[j - whole];
