@@ -37,12 +37,13 @@ TapeValue WrappedNumber(const TapeTensor& tensor) {
   return Load<double>(tensor);
 }
 
-// True for the new tensor that torch.tensor() makes of one float.
+// True for the new tensor that torch.tensor() makes of one number.
 bool IsMadeOfNumber(const TapeCall& call, const TapeTensor& tensor) {
   return call.op == "aten.lift_fresh" && !tensor.is_wrapped_number &&
          tensor.origin == TapeOrigin::kConstant &&
          ((tensor.dtype == "f32" && tensor.bytes->size() == sizeof(float)) ||
-          (tensor.dtype == "f64" && tensor.bytes->size() == sizeof(double)));
+          (tensor.dtype == "f64" && tensor.bytes->size() == sizeof(double)) ||
+          (tensor.dtype == "i64" && tensor.bytes->size() == sizeof(int64_t)));
 }
 
 // Whether a tensor's elements are these numbers, in order, as torch converts
@@ -214,7 +215,7 @@ bool PlaceStored(const PassedNumbers& number, size_t first_call,
   TapeTensor* value = nullptr;
   for (size_t i = first_call; i < tape.calls.size(); ++i) {
     TapeTensor* made = LiftedBy(tape.calls[i], first_new, tape);
-    // Indices are of ints and bools, or have dims.
+    // Indices of one number are bools.
     if (made == nullptr || !made->sizes.empty()) continue;
     if (value != nullptr || !IsMadeOfNumber(tape.calls[i], *made)) return false;
     value = made;

@@ -192,8 +192,9 @@ void ItemWatch::Write(PyObject* container, PyObject* key, PyObject* value) {
     if (ChangeContainer(method, {container, key, value})) return;
   }
   Use(container, key);
-  // No effect makes this again: it has to leave what was there.
-  if (refusal() || !IsOld(container)) return;
+  // A tensor's item is written by the Program. Else no effect makes this again:
+  // it has to leave what was there.
+  if (refusal() || !IsOld(container) || IsTensor(container)) return;
   values_.MarkExactDeep(value);
   if (!PyDict_Check(container)) return;
   PyObject* before = PyDict_GetItemWithError(container, key);

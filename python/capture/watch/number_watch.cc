@@ -88,7 +88,11 @@ const HostOp* OperatorOf(const std::string& word, PyObject* a, PyObject* b) {
 
 void NumberWatch::StoreAttribute(PyObject* owner, PyObject* name,
                                  PyObject* value) {
-  if (!KeepsAttribute(Py_TYPE(owner), name)) values_.MarkExactDeep(value);
+  const bool is_older_tensor =
+      IsTensor(owner) && (IsOld(owner) || IsInput(owner));
+  if (is_older_tensor || !KeepsAttribute(Py_TYPE(owner), name)) {
+    values_.MarkExactDeep(value);
+  }
 }
 
 void NumberWatch::StoreItem(PyObject* container, PyObject* value) {
@@ -109,10 +113,10 @@ void NumberWatch::Store(PyObject* owner, PyObject* value) {
       PyList_CheckExact(owner)) {
     return;
   }
+  if (IsTensor(owner)) return;  // StoreItem() and StoreAttribute() follow it.
   const bool is_plain = IsPythonClass(Py_TYPE(owner)) ||
                         Py_TYPE(owner)->tp_setattro == PyObject_GenericSetAttr;
-  const bool is_instance =
-      is_plain && InstanceDict(owner) != nullptr && !IsTensor(owner);
+  const bool is_instance = is_plain && InstanceDict(owner) != nullptr;
   if (is_instance) return;
   if (IsOld(owner) || IsInput(owner)) values_.MarkExactDeep(value);
 }
