@@ -106,6 +106,13 @@ def item(items: list[Any], index: int) -> Any:
     return value if _type(value) in _NUMBERS else None
 
 
+def number_at(table: Any, index: int) -> Any:
+    """The number at `index` of a list, a tuple or an array; None for none."""
+    if not -_len(table) <= index < _len(table):
+        return None
+    return table[index]
+
+
 def length_of_tail(items: list[Any], most: int) -> str:
     """How many of the last ones there are."""
     return f"{_min(_len(items), most)} items"

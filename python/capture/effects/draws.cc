@@ -11,11 +11,6 @@
 namespace mica {
 namespace {
 
-PyRef Call(const Draw& draw) {
-  return CallWithNames(draw.callable.get(), draw.args,
-                       draw.keyword_names.get());
-}
-
 Miss MissOf(const Draw& draw, PyObject* got) {
   return {
       .kind = "draw",
@@ -34,7 +29,7 @@ bool IsAsRecorded(const Draw& draw, PyObject* value,
                   absl::Span<double> numbers) {
   if (draw.is_exact) return SameValue(draw.recorded.get(), value);
   if (Py_TYPE(value) != Py_TYPE(draw.recorded.get())) return false;
-  const std::optional<double> number = NumberOf(value);
+  const std::optional<double> number = ScalarOf(value);
   if (number.has_value()) numbers[draw.input] = *number;
   return number.has_value();
 }
@@ -45,7 +40,8 @@ bool Draw::is_number() const {
   return recorded && NumberOf(recorded.get()).has_value();
 }
 
-Draws::Draws(std::vector<Draw> draws) : draws_(std::move(draws)) {
+Draws::Draws(std::vector<Draw> draws, HostExpressions expressions)
+    : draws_(std::move(draws)), expressions_(std::move(expressions)) {
   for (Draw& draw : draws_) {
     draw.places.clear();
     draw.tensor = PyRef();
@@ -59,21 +55,41 @@ Draws::Draws(std::vector<Draw> draws) : draws_(std::move(draws)) {
   }
 }
 
-Draws::Outcome Draws::Make(absl::Span<double> numbers, Made* made,
+PyRef Draws::Call(const Draw& draw, absl::Span<const double> numbers,
+                  absl::Span<const TapeHostValue> values,
+                  std::vector<double>* computed) const {
+  std::vector<PyRef> args;
+  for (const Draw::Number& number : draw.numbers) {
+    if (!expressions_.Compute(numbers, values, number.node + 1, computed)) {
+      PyErr_SetString(PyExc_ArithmeticError, "an argument");
+      return PyRef();
+    }
+    if (args.empty()) args = draw.args;
+    args[number.arg] = MakeNumber(number.is_int ? &PyLong_Type : &PyFloat_Type,
+                                  (*computed)[number.node]);
+    if (!args[number.arg]) return PyRef();
+  }
+  return CallWithNames(draw.callable.get(),
+                       draw.numbers.empty() ? draw.args : args,
+                       draw.keyword_names.get());
+}
+
+Draws::Outcome Draws::Make(absl::Span<double> numbers,
+                           absl::Span<const TapeHostValue> values, Made* made,
                            Miss* miss) const {
+  std::vector<double> computed;
   for (const PyRef& generator : generators_) {
     if (!made->states.Add(generator.get())) return Outcome::kFailed;
   }
   for (const Draw& draw : draws_) {
-    const PyRef value = Call(draw);
+    const PyRef value = Call(draw, numbers, values, &computed);
     if (!value) {
+      const bool is_failure = PyErr_ExceptionMatches(PyExc_Exception) != 0;
+      if (is_failure) PyErr_Clear();
+      const PyErrorKeeper keeper;  // What is undone runs Python code.
       made->states.EndDraws();
       made->Undo();
-      if (PyErr_ExceptionMatches(PyExc_Exception) == 0) {
-        return Outcome::kRaised;
-      }
-      PyErr_Clear();
-      return Outcome::kFailed;
+      return is_failure ? Outcome::kFailed : Outcome::kRaised;
     }
     if (draw.kind == Draw::Kind::kAsk || draw.kind == Draw::Kind::kClock) {
       made->readings.push_back(value);
@@ -100,9 +116,11 @@ Draws::Outcome Draws::Make(absl::Span<double> numbers, Made* made,
 std::vector<std::string> Draws::ToText() const {
   std::vector<std::string> lines;
   for (const Draw& draw : draws_) {
-    const char* word = draw.kind == Draw::Kind::kGenerator ? "draws "
-                       : draw.kind == Draw::Kind::kLook    ? "looks at "
-                                                           : "asks ";
+    const char* word =
+        draw.kind == Draw::Kind::kGenerator ? "draws "
+        : draw.kind == Draw::Kind::kLook || draw.kind == Draw::Kind::kTable
+            ? "looks at "
+            : "asks ";
     lines.push_back(
         absl::StrCat(word, draw.note.path,
                      draw.note.at.line == 0

@@ -10,8 +10,10 @@
 #include <vector>
 
 #include "absl/types/span.h"
+#include "python/capture/guards/host_expressions.h"
 #include "python/capture/values/generators.h"
 #include "python/capture/values/guard_note.h"
+#include "python/capture/values/host_values.h"
 #include "python/interpreter/frame_site.h"
 #include "python/interpreter/py_ref.h"
 #include "python/torch_side/tensors/tensor_access.h"
@@ -25,12 +27,21 @@ struct Draw {
     kAsk,        // Asks the world outside; asking once more does no harm.
     kClock,      // The same of a clock, which never says twice the same.
     kLook,       // Looks at what was in a container before the run.
+    kTable,      // The same, at an item by a number that varies.
   };
   Kind kind = Kind::kGenerator;
   PyRef callable;
   std::vector<PyRef> args;  // Constants, objects of the state, lists of ours.
   PyRef keyword_names;      // Of the last arguments; may be null.
-  PyRef generator;          // kGenerator.
+  // Arguments that vary, and follow from host inputs and earlier draws.
+  struct Number {
+    size_t arg = 0;
+    HostValues::Id id = -1;  // While recording.
+    int node = -1;           // Of Draws' expressions.
+    bool is_int = false;
+  };
+  std::vector<Number> numbers;
+  PyRef generator;  // kGenerator.
   GuardNote note;
   // If it gave an array: what that is as a tensor, which is a state of the
   // Program's, drawn anew at each hit; and this tensor, while recording.
@@ -50,8 +61,8 @@ struct Draw {
 class Draws {
  public:
   Draws() = default;
-  // `draws` have their inputs.
-  explicit Draws(std::vector<Draw> draws);
+  // `draws` have their inputs; their numbers are nodes of `expressions`.
+  Draws(std::vector<Draw> draws, HostExpressions expressions);
   bool empty() const { return draws_.empty(); }
   absl::Span<const Draw> draws() const { return draws_; }
   // Whose states the draws change, each once.
@@ -73,8 +84,11 @@ class Draws {
     kFailed,  // A call raised, as if nothing had been drawn.
     kRaised,  // Somebody wants the program to end: the error is set.
   };
-  // Makes all of them and puts the promoted scalars among `numbers`.
-  Outcome Make(absl::Span<double> numbers, Made* made, Miss* miss) const;
+  // Makes all of them and puts the promoted scalars among `numbers`, which has
+  // those that aren't drawn; `values` are the numbers of the run's tape.
+  Outcome Make(absl::Span<double> numbers,
+               absl::Span<const TapeHostValue> values, Made* made,
+               Miss* miss) const;
 
   // "draws random.random (model.py:12)" each.
   std::vector<std::string> ToText() const;
@@ -82,7 +96,13 @@ class Draws {
   int Traverse(visitproc visit, void* arg) const;
 
  private:
+  // What a draw gives with the numbers of this run; null if it raised.
+  PyRef Call(const Draw& draw, absl::Span<const double> numbers,
+             absl::Span<const TapeHostValue> values,
+             std::vector<double>* computed) const;
+
   std::vector<Draw> draws_;
+  HostExpressions expressions_;
   std::vector<PyRef> generators_;
 };
 

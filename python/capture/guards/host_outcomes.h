@@ -8,7 +8,7 @@
 
 #include "absl/types/span.h"
 #include "analysis/lower/tape.h"
-#include "kernels/reference/host_arithmetic.h"
+#include "python/capture/guards/host_expressions.h"
 #include "python/capture/guards/host_inputs.h"
 #include "python/capture/values/guard_note.h"
 
@@ -32,26 +32,13 @@ class HostOutcomes {
              absl::Span<const TapeHostValue> values, Miss* miss) const;
 
  private:
-  struct Node {
-    const HostOp* op = nullptr;  // Null: an input, a size or a constant.
-    int input = -1;
-    int size = -1;  // An entry of the tape's numbers.
-    double constant = 0;
-    int operands[2] = {-1, -1};  // Nodes before this one.
-    bool is_drawn = false;       // It follows from a draw.
-  };
   struct Outcome {
     int node = 0;
     bool recorded = false;
     UserLine at;
   };
-  // The node of an entry of `values`, or of a constant; -1 for what needs a
-  // run. `known` has those made so far, by entry.
-  int Add(const TapeHostOperand& operand,
-          absl::Span<const TapeHostValue> values, const HostInputs& inputs,
-          std::vector<int>& known);
 
-  std::vector<Node> nodes_;
+  HostExpressions expressions_;
   std::vector<Outcome> outcomes_;
 };
 

@@ -42,7 +42,8 @@ Draws::Outcome Record::MakeDraws(BoundCall* bound, Draws::Made* made,
                                  Miss* miss) const {
   if (!draws_.empty()) {
     const Draws::Outcome outcome =
-        draws_.Make(absl::MakeSpan(bound->numbers), made, miss);
+        draws_.Make(absl::MakeSpan(bound->numbers),
+                    bound->run->graph->tape().host_values, made, miss);
     if (outcome != Draws::Outcome::kMade) return outcome;
     for (const size_t i : found_anew_) {
       const int drawn = states_[i].drawn;

@@ -69,7 +69,8 @@ class RecordMaker {
   bool FindNumbers();
   // and the draws, of which `exact` are no inputs: a number that won't come
   // again has to be one.
-  bool FindDraws(absl::Span<const NumberSource> exact);
+  bool FindDraws(absl::Span<const NumberSource> exact,
+                 absl::Span<const TapeHostValue> values);
   // Which leaves' gradients the run read or changed. Appends to `tensors_`
   // those that it made.
   bool FindGradients();

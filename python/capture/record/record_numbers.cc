@@ -47,7 +47,7 @@ bool RecordMaker::FindNumbers() {
                                   source.note);
     }
   }
-  if (!FindDraws(exact)) return false;
+  if (!FindDraws(exact, values)) return false;
   attempt_.exact = std::move(exact);
   const auto comparisons = run_.watch.values().Comparisons();
   record_.outcomes_ = HostOutcomes(values, comparisons, inputs);
@@ -59,7 +59,8 @@ bool RecordMaker::FindNumbers() {
   return true;
 }
 
-bool RecordMaker::FindDraws(absl::Span<const NumberSource> exact) {
+bool RecordMaker::FindDraws(absl::Span<const NumberSource> exact,
+                            absl::Span<const TapeHostValue> values) {
   const auto sources = record_.host_inputs_.sources();
   std::vector<Draw> draws = run_.watch.draws().draws();
   for (size_t i = 0; i < sources.size(); ++i) {
@@ -87,7 +88,18 @@ bool RecordMaker::FindDraws(absl::Span<const NumberSource> exact) {
     why.places.push_back(draw.places);
   }
   if (why) return Refuse(std::move(why));
-  record_.draws_ = Draws(std::move(draws));
+  HostExpressions expressions;
+  for (Draw& draw : draws) {
+    for (Draw::Number& number : draw.numbers) {
+      number.node =
+          expressions.Add({.id = number.id}, values, record_.host_inputs_);
+      if (number.node >= 0) continue;
+      return Refuse({.reason = absl::StrCat("passes ", draw.note.path,
+                                            " a number that needs a run"),
+                     .at = draw.note.at});
+    }
+  }
+  record_.draws_ = Draws(std::move(draws), std::move(expressions));
   return true;
 }
 

@@ -351,6 +351,18 @@ bool HostValues::IsDynamic(Id id) const {
   return false;
 }
 
+bool HostValues::NeedsNoRun(Id id) const {
+  const Node& node = nodes_[id];
+  if (node.is_size || node.has_sizes || node.recipe != nullptr ||
+      node.tape.kind == TapeHostValue::Kind::kRead) {
+    return false;
+  }
+  return absl::c_all_of(node.tape.operands,
+                        [this](const TapeHostOperand& operand) {
+                          return operand.id < 0 || NeedsNoRun(operand.id);
+                        });
+}
+
 std::vector<TapeHostValue> HostValues::Finish(
     std::vector<NumberSource>* inputs, std::vector<NumberSource>* exact) {
   std::vector<TapeHostValue> values;

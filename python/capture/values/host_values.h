@@ -292,8 +292,10 @@ class HostValues {
   void MarkExactReachable(PyObject* object);
   bool HasKnown(PyObject* object) const;
 
-  // True if the number may vary: some source of it isn't exact.
+  // True if the number may vary, as some source of it isn't exact; or if it is
+  // known before a run computes anything, as neither reads nor sizes made it.
   bool IsDynamic(Id id) const;
+  bool NeedsNoRun(Id id) const;
   double value(Id id) const { return nodes_[id].value; }
   bool is_int(Id id) const { return nodes_[id].is_int; }
   // The argument that it is, by node; -1 for another number.
@@ -308,8 +310,7 @@ class HostValues {
   // What the program would have met in the place of `object`: itself, unless
   // that is a number of ours.
   PyRef PlainOf(PyObject* object) const;
-  // Calls visit(number, shared) for each object of ours that stands for a
-  // number of which the program would have met another one.
+  // visit(number, shared) for each object of ours that stands for another one.
   void ForEachOwn(absl::FunctionRef<void(PyObject*, PyObject*)> visit) const;
 
   // An item that the run followed and that holds something else now, though
@@ -348,8 +349,7 @@ class HostValues {
   bool AreSizes(absl::Span<const TapeHostOperand> operands) const;
   // Whether sizes that may vary are among them, or among what made them.
   bool HasSizes(absl::Span<const TapeHostOperand> operands) const;
-  // Pins the sizes of which a number was computed, in time that grows with how
-  // many numbers are between.
+  // Pins the sizes of which a number was computed, at any depth.
   void PinSizesOf(Id id);
   // The sizes that may vary of which it was computed, itself perhaps.
   std::vector<Id> SizesOf(Id id) const;

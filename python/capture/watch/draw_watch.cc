@@ -1,8 +1,10 @@
 #include "python/capture/watch/draw_watch.h"
 
+#include <initializer_list>
 #include <utility>
 
 #include "absl/algorithm/container.h"
+#include "absl/container/flat_hash_map.h"
 #include "absl/strings/str_cat.h"
 #include "python/capture/values/constants.h"
 #include "python/capture/values/numbers.h"
@@ -11,6 +13,58 @@
 
 namespace mica {
 namespace {
+
+// How many of the first arguments of a method say what is drawn, not how many.
+int NumParameters(absl::string_view method) {
+  static const auto& counts =
+      *new absl::flat_hash_map<absl::string_view, int>{// Python's.
+                                                       {"betavariate", 2},
+                                                       {"expovariate", 1},
+                                                       {"gammavariate", 2},
+                                                       {"gauss", 2},
+                                                       {"lognormvariate", 2},
+                                                       {"normalvariate", 2},
+                                                       {"paretovariate", 1},
+                                                       {"randrange", 3},
+                                                       {"triangular", 3},
+                                                       {"vonmisesvariate", 2},
+                                                       {"weibullvariate", 2},
+                                                       // Numpy's, and both.
+                                                       {"beta", 2},
+                                                       {"binomial", 2},
+                                                       {"choice", 1},
+                                                       {"exponential", 1},
+                                                       {"gamma", 2},
+                                                       {"integers", 2},
+                                                       {"laplace", 2},
+                                                       {"logistic", 2},
+                                                       {"lognormal", 2},
+                                                       {"normal", 2},
+                                                       {"poisson", 1},
+                                                       {"randint", 2},
+                                                       {"uniform", 2}};
+  const auto it = counts.find(method);
+  return it == counts.end() ? 0 : it->second;
+}
+
+// Whether argument `at` of `count`, besides the generator, is one of those.
+bool IsParameter(const Draw& draw, size_t at, size_t count) {
+  const absl::string_view name = draw.note.path;
+  const int num_parameters = NumParameters(name.substr(name.rfind('.') + 1));
+  PyObject* names = draw.keyword_names.get();
+  const auto num_named =
+      static_cast<size_t>(names == nullptr ? 0 : PyTuple_GET_SIZE(names));
+  if (num_parameters == 0 || at < count - num_named) {
+    return at < static_cast<size_t>(num_parameters);
+  }
+  const std::string keyword = PyText(
+      PyTuple_GET_ITEM(names, static_cast<Py_ssize_t>(at + num_named - count)));
+  return absl::c_linear_search(
+      std::initializer_list<absl::string_view>{
+          "a", "alpha", "b", "beta", "high", "kappa", "lam", "lambd", "loc",
+          "low", "mean", "mu", "n", "p", "scale", "shape", "sigma"},
+      keyword);
+}
 
 constexpr char kDrawMend[] =
     "draw with torch, or from a random.Random(seed) made in the program";
@@ -101,6 +155,35 @@ PyRef DrawWatch::ArgumentOf(Draw::Kind kind, PyObject* argument) {
   return copy;
 }
 
+bool DrawWatch::AddArguments(absl::Span<PyObject* const> args, Draw* draw) {
+  // The generator comes first where the method isn't bound to it.
+  const bool is_method =
+      draw->generator && !args.empty() && args[0] == draw->generator.get();
+  for (size_t i = 0; i < args.size(); ++i) {
+    PyObject* arg = args[i];
+    if (is_method && i == 0) {
+      draw->args.push_back(draw->generator);
+      continue;
+    }
+    const size_t at = i - static_cast<size_t>(is_method);
+    const size_t count = args.size() - static_cast<size_t>(is_method);
+    if (draw->generator && IsParameter(*draw, at, count) &&
+        AddNumber(arg, draw)) {
+      continue;
+    }
+    PyRef again = ArgumentOf(draw->kind, arg);
+    if (!again && !refusal()) {
+      Refuse(absl::StrCat("passes ", draw->note.path, " a ",
+                          TypeName(Py_TYPE(arg)),
+                          ", which can't be had again at each hit"),
+             "pass constants");
+    }
+    if (refusal()) return false;
+    draw->args.push_back(std::move(again));
+  }
+  return true;
+}
+
 void DrawWatch::Add(Draw::Kind kind, PyObject* callable,
                     absl::Span<PyObject* const> args, PyObject* keyword_names) {
   const std::string name = CallableName(callable);
@@ -119,17 +202,7 @@ void DrawWatch::Add(Draw::Kind kind, PyObject* callable,
   passed_arrays_.clear();
   const absl::Span<PyObject* const> own = OwnArguments(callable, args);
   if (kind == Draw::Kind::kGenerator) draw.generator = PyRef::Share(args[0]);
-  for (PyObject* arg : own) {
-    PyRef again =
-        arg == draw.generator.get() ? draw.generator : ArgumentOf(kind, arg);
-    if (refusal()) return;
-    if (!again) {
-      return Refuse(absl::StrCat("passes ", name, " a ", TypeName(Py_TYPE(arg)),
-                                 ", which can't be had again at each hit"),
-                    "pass constants");
-    }
-    draw.args.push_back(std::move(again));
-  }
+  if (!AddArguments(own, &draw)) return;
   draws_.push_back(std::move(draw));
   is_drawing_ = true;
   recorder_.Mute(/*begins=*/true);
@@ -144,13 +217,42 @@ PyRef DrawWatch::Look(PyObject* callable, std::vector<PyRef> args,
         host_calls_.has_told() ? ", after a call into the world outside" : ""));
     return PyRef();
   }
-  Draw draw{.kind = Draw::Kind::kLook,
+  return AddLook({.kind = Draw::Kind::kLook,
+                  .callable = PyRef::Share(callable),
+                  .args = std::move(args),
+                  .note = NoteOf(std::move(path))},
+                 std::move(recorded));
+}
+
+PyRef DrawWatch::LookUp(PyObject* callable, PyObject* table, PyObject* index,
+                        PyRef recorded, std::string path) {
+  if (host_calls_.has_told() || !follows_draws_ || is_in_later_pass()) {
+    return PyRef();
+  }
+  Draw draw{.kind = Draw::Kind::kTable,
             .callable = PyRef::Share(callable),
-            .args = std::move(args),
-            .note = NoteOf(std::move(path)),
-            .recorded = std::move(recorded),
-            .places = SitesBelow(caller())};
-  if (follows_numbers_ && draw.is_number()) {
+            .args = {PyRef::Share(table)},
+            .note = NoteOf(std::move(path))};
+  if (!AddNumber(index, &draw)) return PyRef();
+  return AddLook(std::move(draw), std::move(recorded));
+}
+
+bool DrawWatch::AddNumber(PyObject* arg, Draw* draw) const {
+  const HostValues::Id id = values_.Find(arg);
+  if (!follows_numbers_ || id < 0 || !NumberOf(arg) || !values_.IsDynamic(id) ||
+      !values_.NeedsNoRun(id)) {
+    return false;
+  }
+  draw->numbers.push_back(
+      {.arg = draw->args.size(), .id = id, .is_int = values_.is_int(id)});
+  draw->args.push_back(PyRef::Share(arg));
+  return true;
+}
+
+PyRef DrawWatch::AddLook(Draw draw, PyRef recorded) {
+  draw.recorded = std::move(recorded);
+  draw.places = SitesBelow(caller());
+  if (follows_numbers_ && ScalarOf(draw.recorded.get()).has_value()) {
     PyRef own = NewNumber(draw.recorded.get());
     if (!own) PyErr_Clear();
     if (own) {

@@ -45,6 +45,11 @@ class DrawWatch final : public WatchPart {
   // number that is followed, or itself. Null with a refusal.
   PyRef Look(PyObject* callable, std::vector<PyRef> args, PyRef recorded,
              std::string path);
+  // The same, of an item of a table by `index`, a number that is known before a
+  // run; the function's last argument. Null, without a refusal, if that isn't
+  // followed.
+  PyRef LookUp(PyObject* callable, PyObject* table, PyObject* index,
+               PyRef recorded, std::string path);
   // The step at hand may have drawn what is on top.
   void EndStep(PyObject** top);
 
@@ -55,11 +60,17 @@ class DrawWatch final : public WatchPart {
   // Notes a draw, to be made at each hit; of its generator if it has one.
   void Add(Draw::Kind kind, PyObject* callable,
            absl::Span<PyObject* const> args, PyObject* keyword_names);
+  // What it is to be passed at each hit; false with a refusal.
+  bool AddArguments(absl::Span<PyObject* const> args, Draw* draw);
   // What it drew is an array: false if that can't be a tensor of the Program's.
   bool AddArray(PyObject* array);
   void RefuseArray(const Draw& draw);
   // At a draw, though the step at hand is another.
   void RefuseDraw(const Draw& draw, std::string reason, std::string mend);
+  // Passes a number that varies, if the function takes one for it.
+  bool AddNumber(PyObject* arg, Draw* draw) const;
+  // Looks by `draw`, which has no outcome yet.
+  PyRef AddLook(Draw draw, PyRef recorded);
   // What is to be passed again for an argument; null if that isn't known.
   PyRef ArgumentOf(Draw::Kind kind, PyObject* argument);
 

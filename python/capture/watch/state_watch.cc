@@ -34,6 +34,7 @@ StateWatch::StateWatch(PyFrameObject* caller)
       host_calls_(ground_, {last_calls_, containers_, written_, objects_}),
       draws_(ground_, objects_, host_calls_),
       grown_(ground_, containers_, written_, draws_),
+      tables_(ground_, containers_, draws_),
       generators_(ground_, objects_, numbers_),
       messages_(ground_, {containers_, written_, objects_, host_calls_}),
       texts_(ground_, objects_, attributes_, items_),
@@ -61,6 +62,7 @@ void StateWatch::EndStep(PyObject** top, bool entered) {
   host_calls_.EndStep(result());
   draws_.EndStep(top);
   grown_.EndStep(top);
+  tables_.EndStep(top);
   if (refusals().is_stopped()) return;
   dying_.EndStep();
   if (refusals().is_stopped()) return;

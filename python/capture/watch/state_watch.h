@@ -34,6 +34,7 @@
 #include "python/capture/watch/object_watch.h"
 #include "python/capture/watch/place_watch.h"
 #include "python/capture/watch/size_watch.h"
+#include "python/capture/watch/table_reads.h"
 #include "python/capture/watch/tensor_watch.h"
 #include "python/capture/watch/text_sources.h"
 #include "python/capture/watch/text_watch.h"
@@ -138,6 +139,7 @@ class StateWatch final : public StreamListener {
   void UseItem(PyObject* container, PyObject* key) override {
     if (loops_.UseItem(container, key)) return;
     if (grown_.UseItem(container, key)) return;
+    if (tables_.UseItem(container, key)) return;
     sizes_.UseItem(container, key);
     if (arrays_.UseItem(container, key) || arrays_.PlacesOf(container, key)) {
       return;
@@ -381,6 +383,7 @@ class StateWatch final : public StreamListener {
   HostCallWatch host_calls_;
   DrawWatch draws_;
   GrownReads grown_;
+  TableReads tables_;
   GeneratorWatch generators_;
   MessageWatch messages_;
   TextWatch texts_;

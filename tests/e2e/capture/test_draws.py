@@ -188,7 +188,7 @@ def test_too_many_ways_are_cut():
 
 
 def test_an_index_of_many_is_cut():
-    weights = list(range(50))
+    weights = [torch.tensor(float(i)) for i in range(50)]
 
     def program(a):
         return a * weights[np.random.randint(0, 50)]
@@ -420,7 +420,7 @@ def test_another_compiler_gets_the_numbers():
         lambda a: a * random.getrandbits(80) * 0,
         lambda a: (print(end=""), a * random.random())[1],
         lambda a: a * float(str(random.random())),
-        lambda a: a * random.uniform(0, random.random()),
+        lambda a: a * random.uniform(0, random.getrandbits(80)),
         lambda a: a * np.random.rand(2)[0],
         lambda a: a * torch.tensor(random.random(), dtype=torch.float16),
     ],
