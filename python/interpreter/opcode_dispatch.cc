@@ -157,6 +157,7 @@ bool OpcodeStream::DispatchItem(const Instruction& instruction) {
       }
       return true;
     case Act::kStoreItem:
+      listener_.ReplaceStore(&top_[-2], &top_[-1], &top_[-3]);
       listener_.Store(Peek(2), Peek(3));
       listener_.NoteChange(Peek(2));
       listener_.WriteItem(Peek(2), Peek(1), Peek(3));
@@ -169,10 +170,11 @@ bool OpcodeStream::DispatchItem(const Instruction& instruction) {
       if (Slice() != nullptr) listener_.UseItem(Peek(3), made_.get());
       return true;
     case Act::kStoreSlice:
+      if (PyObject* slice = Slice())
+        listener_.ReplaceStore(&top_[-3], &slice, &top_[-4]);
       listener_.Store(Peek(3), Peek(4));
       listener_.NoteChange(Peek(3));
-      if (Slice() != nullptr)
-        listener_.WriteItem(Peek(3), made_.get(), Peek(4));
+      if (made_) listener_.WriteItem(Peek(3), made_.get(), Peek(4));
       return true;
     case Act::kContains:
       consuming_.insert(frame_);

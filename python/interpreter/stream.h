@@ -78,6 +78,10 @@ class StreamListener {
     if (!PyDict_Check(container)) Inspect(container);
     UseItem(container, item);
   }
+  // container[key] = value is about to be told, and done: others may be put
+  // there, for which it has the same outcome.
+  virtual void ReplaceStore(PyObject** /*container*/, PyObject** /*key*/,
+                            PyObject** /*value*/) {}
   virtual void WriteItem(PyObject* container, PyObject* key,
                          PyObject* value) = 0;
   virtual void RemoveItem(PyObject* container, PyObject* key) = 0;

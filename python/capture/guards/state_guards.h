@@ -135,11 +135,12 @@ class StateGuards {
   // list or deque, what a cell holds), which had better be slots.
   void FindPromoted(PromotedScalars* promoted,
                     std::vector<StatePlace>* slots) const;
-  // Adds containers of classes of Python's that hold other items than noted.
+  // Adds containers of Python's classes that hold other items than noted.
   void FindChangedInstances(std::vector<PyRef>* containers) const;
-  // Adds lists and deques that had better be slots, as they differ now; places
-  // of the array with `data` in its memory, and its path, or of those changed.
+  // Adds lists and deques that had better be slots; places of an object, of the
+  // array with `data` in its memory, and its path, or of arrays that changed.
   std::string FindArrays(const void* data, std::vector<StatePlace>*) const;
+  void FindPlacesOf(PyObject* object, std::vector<StatePlace>* slots) const;
   void FindChangedSequences(std::vector<StatePlace>* slots) const;
 
   // Holds an object of the record's that no fact may be about. Wherever all

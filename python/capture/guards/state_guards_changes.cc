@@ -89,30 +89,32 @@ void StateGuards::FindChangedSequences(std::vector<StatePlace>* slots) const {
   }
 }
 
+void StateGuards::FindPlacesOf(PyObject* object,
+                               std::vector<StatePlace>* slots) const {
+  for (const DictFacts& facts : dicts_) {
+    for (const Item& item : facts.items) {
+      if (!item.value.Is(object)) continue;
+      slots->push_back({.holder = PyRef::Share(facts.dict.get()),
+                        .key = PyRef::Share(item.key.get()),
+                        .note = item.note});
+    }
+  }
+  for (const CellFacts& facts : cells_) {
+    if (!facts.value.Is(object)) continue;
+    slots->push_back(
+        {.holder = PyRef::Share(facts.cell.get()), .note = facts.note});
+  }
+  for (const ItemsFacts& facts : items_) {
+    const bool has_it = absl::c_any_of(
+        facts.items, [object](const Kept& item) { return item.Is(object); });
+    PyObject* sequence = facts.container.get();
+    if (!has_it || !IsSlotSequence(sequence, facts.items.size())) continue;
+    slots->push_back(StatePlace::OfSequence(sequence, facts.note));
+  }
+}
+
 std::string StateGuards::FindArrays(const void* data,
                                     std::vector<StatePlace>* slots) const {
-  const auto add_places_of = [&](PyObject* array) {
-    for (const DictFacts& facts : dicts_) {
-      for (const Item& item : facts.items) {
-        if (!item.value.Is(array)) continue;
-        slots->push_back({.holder = PyRef::Share(facts.dict.get()),
-                          .key = PyRef::Share(item.key.get()),
-                          .note = item.note});
-      }
-    }
-    for (const CellFacts& facts : cells_) {
-      if (!facts.value.Is(array)) continue;
-      slots->push_back(
-          {.holder = PyRef::Share(facts.cell.get()), .note = facts.note});
-    }
-    for (const ItemsFacts& facts : items_) {
-      const bool has_it = absl::c_any_of(
-          facts.items, [array](const Kept& item) { return item.Is(array); });
-      PyObject* sequence = facts.container.get();
-      if (!has_it || !IsSlotSequence(sequence, facts.items.size())) continue;
-      slots->push_back(StatePlace::OfSequence(sequence, facts.note));
-    }
-  };
   const auto is_one = [&](const ArrayFacts& facts) {
     if (data == nullptr) return !CheckArray(facts, nullptr);
     std::string form;
@@ -127,7 +129,7 @@ std::string StateGuards::FindArrays(const void* data,
   for (const ArrayFacts& facts : arrays_) {
     if (!is_one(facts)) continue;
     path = facts.note.path;
-    add_places_of(facts.array.get());
+    FindPlacesOf(facts.array.get(), slots);
   }
   return path;
 }

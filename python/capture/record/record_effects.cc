@@ -134,6 +134,7 @@ bool RecordMaker::FindEffects() {
   if (!guards.CheckBut(rewritten, &miss)) {
     guards.FindChangedInstances(&attempt_.changed);
     guards.FindChangedSequences(&attempt_.slots);
+    guards.FindArrays(nullptr, &attempt_.slots);
     return RefuseChange(absl::StrCat("changes state: ", miss.ToString()));
   }
   record_.effects_ =

@@ -120,6 +120,29 @@ bool ArrayArithmetic::Compare(Order order, PyObject* a, PyObject* b) {
 
 bool ArrayArithmetic::Negate(PyObject* a) { return Operate("neg", {{a}}); }
 
+bool ArrayArithmetic::UseItem(PyObject* container, PyObject* key) {
+  if (refusal() || !values_.has_arrays() || !IsArray(container) ||
+      is_in_later_pass()) {
+    return false;
+  }
+  PyObject* tensor = arrays_.TensorOf(container);
+  const PyRef data =
+      tensor == nullptr ? arrays_.AsTensor(container) : DataTensorOf(tensor);
+  const PyRef places = data ? arrays_.PlacesOf(data.get(), key) : PyRef();
+  if (!places) return PyErr_Clear(), false;
+  if (tensor == nullptr) {
+    return arrays_.WantAsArgument(container, "takes items that vary of ");
+  }
+  static PyObject* get_item =
+      ResolveName("torch._C.TensorBase.__getitem__").release();
+  computed_ = PyRef::Steal(PyObject_CallFunctionObjArgs(get_item, data.get(),
+                                                        places.get(), nullptr));
+  if (!computed_) return PyErr_Clear(), false;  // As numpy raises.
+  arrays_.NoteForm();
+  arrays_of_step_.push_back(PyRef::Share(container));
+  return true;
+}
+
 PyRef ArrayArithmetic::ConstantOf(PyObject* array) {
   // Its contents are guarded, or follow from what is.
   objects_.Touch(array, kDeep);

@@ -39,6 +39,8 @@ class ArrayArithmetic final : public WatchPart {
   bool Binary(const char* op, PyObject* a, PyObject* b);
   bool Compare(Order order, PyObject* a, PyObject* b);
   bool Negate(PyObject* a);
+  // array[places].
+  bool UseItem(PyObject* container, PyObject* key);
   // A function or a method of numpy's that does one of these, cuts numbers to
   // bounds, or goes over one dim, where the last digit may differ.
   bool Call(PyObject* callable, absl::Span<PyObject* const> args,

@@ -303,15 +303,19 @@ bool ArrayWatch::Show(PyRef tensor, absl::Span<PyObject* const> from) {
   return static_cast<bool>(step_.in_place_of_call);
 }
 
-PyRef ArrayWatch::PlacesOf(PyObject* tensor, PyObject* key) const {
+PyRef ArrayWatch::PlacesOf(PyObject* tensor, PyObject* key, Masks masks) const {
   if (!values_.has_arrays() || !IsTensor(tensor)) return {};
   static PyObject* whole = Method("torch.int64");
+  static PyObject* truth = Method("torch.bool");
   const auto tensor_of = [&](PyObject* part) {
     PyObject* own = IsArray(part) ? TensorOf(part) : nullptr;
-    if (own == nullptr || TensorMeta::Of(own).sizes.size() != 1) return PyRef();
+    if (own == nullptr) return PyRef();
     const PyRef dtype = PyRef::Steal(PyObject_GetAttrString(own, "dtype"));
     PyErr_Clear();
-    return dtype.get() == whole ? DataTensorOf(own) : PyRef();
+    const bool is_of_places =
+        dtype.get() == whole && TensorMeta::Of(own).sizes.size() == 1;
+    const bool is_mask = dtype.get() == truth && masks == Masks::kYes;
+    return is_of_places || is_mask ? DataTensorOf(own) : PyRef();
   };
   if (!PyTuple_CheckExact(key)) return tensor_of(key);
   const PyRef places = PyRef::Steal(PyTuple_New(PyTuple_GET_SIZE(key)));

@@ -26,6 +26,9 @@ class ArrayWatch final : public WatchPart {
   bool TellsForm(PyObject* owner, PyObject* name);
   // container[key], if that shows a part of such an array.
   bool UseItem(PyObject* container, PyObject* key);
+  // array[key] = value, if torch stores the same in the memory of such an
+  // array: puts tensors in place of the three.
+  void ReplaceStore(PyObject** container, PyObject** key, PyObject** value);
   // The tensor in whose memory an array is; null if that isn't known of it.
   PyObject* TensorOf(PyObject* array) const { return TensorOf({&array, 1}); }
   // A tensor in an array's memory, of which the recorder isn't told; null if
@@ -37,8 +40,15 @@ class ArrayWatch final : public WatchPart {
   // null and was made of `from`.
   bool Show(PyRef tensor, absl::Span<PyObject* const> from);
   // tensor[key], where the key has such arrays of places: what the tensor is to
-  // be indexed with instead. Null for any other.
-  PyRef PlacesOf(PyObject* tensor, PyObject* key) const;
+  // be indexed with instead; of masks, too, where something is stored. Null for
+  // any other.
+  enum class Masks { kNo, kYes };
+  PyRef PlacesOf(PyObject* tensor, PyObject* key,
+                 Masks masks = Masks::kNo) const;
+  // An older array, of which nothing is known but what is in it, is written or
+  // used with what varies: true if it is read as an argument is from the next
+  // call on. This one is refused, for `what` and the array's path.
+  bool WantAsArgument(PyObject* array, const char* what);
   // Whether the program asked for the form of one.
   bool reads_shapes() const { return reads_shapes_; }
   // What the step at hand gave; may be null.
@@ -56,6 +66,9 @@ class ArrayWatch final : public WatchPart {
  private:
   // Of the first argument; null if that is no array in a tensor's memory.
   PyObject* TensorOf(absl::Span<PyObject* const> args) const;
+  // A tensor that holds the same as an array or a tensor that is stored where
+  // the tensor `place` shows; null if numpy may do it otherwise.
+  PyRef StoredTensor(PyObject* value, PyObject* place) const;
   bool FollowMethod(PyObject* callable, absl::Span<PyObject* const> all);
   // What makes a tensor of an array.
   bool FollowMaker(PyObject* tensor, PyObject* callable,

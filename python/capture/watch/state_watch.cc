@@ -89,6 +89,11 @@ PyRef StateWatch::TakeInPlaceOfItems(PyObject* container, PyObject* key) {
   return items_.InPlaceOf(container, key);
 }
 
+void StateWatch::ReplaceStore(PyObject** container, PyObject** key,
+                              PyObject** value) {
+  arrays_.ReplaceStore(container, key, value);
+}
+
 void StateWatch::Binary(const char* op, PyObject* a, PyObject* b) {
   if (loops_.Repeat(op, a, b)) return;
   sources_.Binary(op, a, b);

@@ -141,7 +141,8 @@ class StateWatch final : public StreamListener {
     if (grown_.UseItem(container, key)) return;
     if (tables_.UseItem(container, key)) return;
     sizes_.UseItem(container, key);
-    if (arrays_.UseItem(container, key) || arrays_.PlacesOf(container, key)) {
+    if (arithmetic_.UseItem(container, key) ||
+        arrays_.UseItem(container, key) || arrays_.PlacesOf(container, key)) {
       return;
     }
     values().UseText(container);
@@ -150,6 +151,8 @@ class StateWatch final : public StreamListener {
   }
   PyRef TakeInPlaceOfItems(PyObject* container, PyObject* key) override;
   void Contains(PyObject* container, PyObject* item) override;
+  void ReplaceStore(PyObject** container, PyObject** key,
+                    PyObject** value) override;
   void WriteItem(PyObject* container, PyObject* key, PyObject* value) override {
     dying_.LoseItem(container, key);
     loops_.WriteItem(container, key);
@@ -350,10 +353,9 @@ class StateWatch final : public StreamListener {
   bool is_annotated_call() const { return ground_.step.annotated != nullptr; }
 
  private:
-  // C code looks at an object.
   // A method of a list's may change it.
   void UseOwner(PyObject* callable, absl::Span<PyObject* const> args);
-  void Use(PyObject* object) {
+  void Use(PyObject* object) {  // C code looks at it.
     sizes_.See(object);
     values().UseText(object);
   }

@@ -161,7 +161,7 @@ def writes_into_a_constant(a):
 
 def writes_into_a_tensor(a):
     tensor = a[0].clone()
-    tensor.numpy()[0] = 7
+    tensor.numpy().put(0, 7)
     return a + tensor
 
 
