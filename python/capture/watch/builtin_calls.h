@@ -47,6 +47,7 @@ class BuiltinCalls final : public WatchPart {
   // Whether it is a list, tuple or dict that holds numbers that are followed:
   // its text is made item by item.
   bool TellsNumbers(PyObject* container) const;
+  bool FormatsNumbers(absl::Span<PyObject* const> args) const;
 
  private:
   struct BuiltinCall {

@@ -27,6 +27,7 @@ const absl::flat_hash_map<PyObject*, absl::string_view>& Functions() {
           {ResolveName("builtins.min").release(), "smallest"},
           {ResolveName("builtins.sum").release(), "add_up"},
           {ResolveName("builtins.str.join").release(), "join_texts"},
+          {ResolveName("builtins.str.format").release(), "format_text"},
           {ResolveName("torch.Tensor.tolist").release(), "as_list"},
           {ResolveName("torch._C._nn.pad_sequence").release(), "pad"},
           {ResolveName("builtins.repr").release(), "text_of"},
@@ -64,6 +65,30 @@ bool AddsFloats(PyObject* items) {
   PyObject** first = PySequence_Fast_ITEMS(items);
   return std::any_of(first, first + PySequence_Fast_GET_SIZE(items),
                      [](PyObject* item) { return PyFloat_CheckExact(item); });
+}
+
+// Whether the fields of a format show values as they are: no `{!r}`, `{0.real}`
+// or `{:{width}}`. `has_specs` is set if one has a spec.
+bool HasPlainFields(absl::string_view text, bool* has_specs) {
+  bool is_inside = false, is_spec = false;
+  for (size_t i = 0; i < text.size(); ++i) {
+    const char letter = text[i];
+    if (!is_inside) {
+      const bool is_doubled = i + 1 < text.size() && text[i + 1] == letter;
+      if (letter == '{' && is_doubled) ++i;
+      is_inside = letter == '{' && !is_doubled;
+      is_spec = false;
+    } else if (letter == '}') {
+      is_inside = false;
+    } else if (letter == '{' || letter == '!') {
+      return false;
+    } else if (letter == ':') {
+      *has_specs = is_spec = true;
+    } else if (!is_spec && (letter == '.' || letter == '[')) {
+      return false;
+    }
+  }
+  return true;
 }
 
 // Whether items are known to be in a certain order, if they are any.
@@ -121,6 +146,24 @@ bool BuiltinCalls::TellsNumbers(PyObject* container) const {
   return false;
 }
 
+// Whether it shows tensors of no dims, whose text is made of their numbers, or
+// containers of numbers that vary.
+bool BuiltinCalls::FormatsNumbers(absl::Span<PyObject* const> args) const {
+  bool has_specs = false, is_any = false, has_containers = false;
+  if (!PyUnicode_CheckExact(args[0]) || values_.FindText(args[0]) >= 0 ||
+      !HasPlainFields(PyText(args[0]), &has_specs)) {
+    return false;
+  }
+  static PyObject* tensor = ResolveName("torch.Tensor").release();
+  for (PyObject* arg : args.subspan(1)) {
+    is_any |= reinterpret_cast<PyObject*>(Py_TYPE(arg)) == tensor &&
+              IsPlainTensor(arg) && HasMemory(arg) &&
+              TensorMeta::Of(arg).sizes.empty();
+    has_containers |= TellsNumbers(arg);
+  }
+  return has_containers ? !has_specs : is_any;
+}
+
 bool BuiltinCalls::CallInPython(PyObject* callable,
                                 absl::Span<PyObject* const> args,
                                 PyObject* keyword_names) {
@@ -148,6 +191,8 @@ bool BuiltinCalls::CallInPython(PyObject* callable,
               NumElements(args[0]) <= kMaxNumbers;
   } else if (name == "text_of") {
     is_ours = args.size() == 1 && TellsNumbers(args[0]);
+  } else if (name == "format_text") {
+    is_ours = FormatsNumbers(args);
   } else if (name == "join_texts") {
     is_ours = args.size() == 2 && RunsForItems(args[1]);
   } else if (num_positional == 1 || (is_sum && num_positional == 2)) {

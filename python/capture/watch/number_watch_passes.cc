@@ -5,6 +5,7 @@
 
 #include "absl/algorithm/container.h"
 #include "python/capture/values/numbers.h"
+#include "python/capture/values/sequences.h"
 #include "python/capture/watch/number_watch.h"
 #include "python/torch_side/tensors/tensor_access.h"
 
@@ -44,6 +45,16 @@ bool NumberWatch::AddData(PyObject* data, int depth, PassedNumbers* passed) {
       }
     }
     return true;
+  }
+  if (IsDeque(data)) {
+    if (depth == 0 || IsOld(data) || IsInput(data)) return false;
+    const PyRef items = PyRef::Steal(PySequence_List(data));
+    if (!items) PyErr_Clear();
+    for (Py_ssize_t i = 0; items && i < PyList_GET_SIZE(items.get()); ++i) {
+      PyObject* item = PyList_GET_ITEM(items.get(), i);
+      if (!AddData(item, depth - 1, passed)) return false;
+    }
+    return static_cast<bool>(items);
   }
   const std::optional<double> number = NumberOf(data);
   const HostValues::Id id = values_.Find(data);
