@@ -324,3 +324,69 @@ def test_arrays_that_may_not_be_written_raise_as_in_eager() -> None:
         return new
 
     check(make, *map(step_of, range(6)))
+
+
+def test_what_numpy_writes_leaves_versions_alone() -> None:
+    def body(w: Any, x: Tensor) -> Any:
+        y = (w.weight * x).detach().clone()
+        loss = (w.weight * y).sum()
+        y.numpy()[0] = 3.0
+        w.weight.grad = None
+        loss.backward()
+        return w.weight.grad
+
+    assert check(world(body, **state()), *map(step_of, range(8))) >= 5
+
+
+def test_drawn_and_passed_arrays_are_written() -> None:
+    def body(_: Any, x: Tensor) -> Any:
+        noise = np.random.randn(3)
+        noise[0] = 0.0
+        noise[1:] = noise[:-1]
+        shown = x.numpy()
+        shown[0] = 5
+        return torch.from_numpy(noise) * x, noise
+
+    assert check(world(body, **state()), *map(step_of, range(8))) >= 5
+
+
+def test_a_view_that_is_left_shows_what_is_written() -> None:
+    def body(w: Any, x: Tensor) -> Any:
+        row = w.rows[advance(w)]
+        row[:] = x.numpy()
+        w.last = row
+        return x * 2
+
+    check(world(body, **state()), *map(step_of, range(10)))
+
+
+def test_what_is_taken_is_a_copy() -> None:
+    def body(w: Any, x: Tensor) -> Any:
+        at = np.random.randint(0, 8, 2)
+        w.rows[at] = 1.5
+        taken = w.rows[at]
+        taken[0] = 9
+        return taken, at, w.rows[at].sum(1), x
+
+    assert check(world(body, **state()), *map(step_of, range(8)), exact=False)
+
+
+def test_other_arrays_and_aliases_between_calls() -> None:
+    def body(w: Any, x: Tensor) -> Any:
+        w.rows[advance(w)] = x.numpy()
+        return torch.from_numpy(w.view.copy()).sum() * x
+
+    def put(make_view: Callable[[Any], Any]) -> Step:
+        def step(w: Any, _: Any) -> None:
+            w.view = make_view(w)
+
+        return step
+
+    def other_order(w: Any, _: Any) -> None:
+        w.rows = np.asfortranarray(w.rows)
+
+    steps = [put(lambda _: np.ones(3)), *map(step_of, range(6))]
+    steps += [put(lambda w: w.rows[1:]), *map(step_of, range(6, 9))]
+    steps += [put(lambda w: w.rows), step_of(9), other_order, step_of(10)]
+    steps += [put(lambda _: np.zeros(2)), step_of(11), step_of(12)]
+    check(world(body, **state()), *steps)

@@ -219,3 +219,37 @@ def test_a_table_after_print_is_what_eager_reads() -> None:
         return x * w.rates[advance(w)]
 
     check(world(body, **state()), *map(left, range(8)))
+
+
+def test_tables_that_other_containers_lead_to_may_be_replaced() -> None:
+    def body(w: Any, x: torch.Tensor) -> Any:
+        at = advance(w)
+        return x * w.config["pair"][1][at] + w.listed[0][at] + w.inner.table[at]
+
+    def other_pair(w: Any, _: Any) -> None:
+        w.config["pair"] = (0, [3.0 * i for i in range(100)])
+
+    def other_contents(w: Any, _: Any) -> None:
+        w.config["pair"][1][:] = [2.0] * 50
+
+    def other_item(w: Any, _: Any) -> None:
+        w.listed[0] = [5.0 * i for i in range(100)]
+
+    def other_owner(w: Any, _: Any) -> None:
+        w.inner = type(w)()
+        w.inner.table = np.arange(100.0) * 7
+
+    def other_array(w: Any, _: Any) -> None:
+        w.inner.table = np.arange(100.0) * 9
+
+    def make() -> Any:
+        new = world(body, listed=[list(RATES)], **state())()
+        new.inner = type(new)()
+        new.inner.table = np.arange(100.0)
+        return new
+
+    steps = [*map(left, range(5))]
+    others = (other_pair, other_contents, other_item, other_owner, other_array)
+    for number, other in enumerate(others):
+        steps += [other, left(2 * number + 5), left(2 * number + 6)]
+    assert check(make, *steps) >= 5
