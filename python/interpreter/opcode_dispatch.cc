@@ -290,6 +290,11 @@ void OpcodeStream::Binary(int operation) {
   constexpr int kInplaceRemainder = 19, kInplaceAdd = 13;
   if (PyUnicode_Check(Peek(2)) &&
       (operation == kRemainder || operation == kInplaceRemainder)) {
+    if (PyRef other = listener_.TakeInPlaceOfFormat(Peek(2), Peek(1))) {
+      taking_.erase(frame_);  // As HandsOn() says of it.
+      Py_SETREF(top_[-2], other.release());
+      return;
+    }
     return listener_.FormatBy(Peek(2), Peek(1));
   }
   if (operation == kInplaceAdd && PyList_CheckExact(Peek(2))) {

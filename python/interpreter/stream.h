@@ -112,6 +112,11 @@ class StreamListener {
   // it where `conversion` is 1, 2 or 3. `spec` is null for none.
   virtual void Format(PyObject* value, int conversion, PyObject* spec) = 0;
   // "%s" % value.
+  // What text % value, which isn't told then, is done with instead of the text:
+  // an object whose __mod__() is in Python. Null for none.
+  virtual PyRef TakeInPlaceOfFormat(PyObject* /*text*/, PyObject* /*value*/) {
+    return PyRef();
+  }
   virtual void FormatBy(PyObject* /*text*/, PyObject* value) {
     Format(value, 0, nullptr);
   }

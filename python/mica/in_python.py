@@ -102,31 +102,6 @@ def print_texts(
             _print(shown, end=end, file=file, flush=flush)
 
 
-def _shown(value: Any) -> Any:
-    """What a field of `str.format` shows of it alike; see format_text()."""
-    kind = _type(value)
-    if kind is _Tensor and value.dim() == 0:
-        return value.detach().item()  # As Tensor.__format__() does.
-    if kind is _dict or kind is _list or kind is _tuple:
-        return text_of(value)
-    return value
-
-
-def format_text(text: str, /, *values: Any, **named: Any) -> str:
-    """`text.format(*values, **named)`, of tensors and containers by numbers.
-
-    Args:
-      text: Its fields have neither conversions nor names of attributes, nor, if
-        there are containers of numbers, specs.
-      *values: At least one of them, or
-      **named: of these, is a tensor of no dims or a container of numbers.
-    """
-    return text.format(
-        *[_shown(value) for value in values],
-        **{name: _shown(value) for name, value in named.items()},
-    )
-
-
 def call_with_items(
     function: Callable[..., Any], items: Iterable[Any], /, **keywords: Any
 ) -> Any:

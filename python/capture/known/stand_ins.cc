@@ -120,6 +120,19 @@ PyRef TakingItems(PyObject* tensor, PyObject* key) {
   return taking;
 }
 
+PyRef Formatting(PyObject* text) {
+  static PyObject* type =
+      FunctionInPython("Formatting", "mica.formatting").release();
+  if (type == nullptr) return PyRef();
+  PyRef formatting = PyRef::Steal(PyType_GenericAlloc(AsType(type), 0));
+  if (!formatting ||
+      PyObject_SetAttrString(formatting.get(), "text", text) != 0) {
+    PyErr_Clear();
+    return PyRef();
+  }
+  return formatting;
+}
+
 PyRef FindInPlace(PyObject* callable) {
   if (PyFunction_Check(callable)) {
     const auto it = InPlace().find(callable);

@@ -33,6 +33,8 @@ PyRef FillingItems(PyObject* items);
 // A tensor, to be indexed with `key` whatever it is indexed with, as
 // mica.in_python.TakingItems. Null as above.
 PyRef TakingItems(PyObject* tensor, PyObject* key);
+// mica.formatting.Formatting. Null as above.
+PyRef Formatting(PyObject* text);
 // The callable that `object` stands for; null if it is no such object.
 // Borrowed.
 PyObject* FindInside(PyObject* object);

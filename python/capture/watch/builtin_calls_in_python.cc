@@ -16,8 +16,8 @@
 namespace mica {
 namespace {
 
-// Functions of mica.in_python and, of what sorts, mica.ordering, by what they
-// are called in place of.
+// Functions of mica.in_python, mica.ordering (of what sorts) and
+// mica.formatting, by what they are called in place of.
 const absl::flat_hash_map<PyObject*, absl::string_view>& Functions() {
   static const auto& functions =
       *new absl::flat_hash_map<PyObject*, absl::string_view>{
@@ -192,7 +192,9 @@ bool BuiltinCalls::CallInPython(PyObject* callable,
   } else if (name == "text_of") {
     is_ours = args.size() == 1 && TellsNumbers(args[0]);
   } else if (name == "format_text") {
-    is_ours = FormatsNumbers(args);
+    if (!FormatsNumbers(args)) return false;
+    step_.in_place_of_call = FunctionInPython(name.data(), "mica.formatting");
+    return static_cast<bool>(step_.in_place_of_call);
   } else if (name == "join_texts") {
     is_ours = args.size() == 2 && RunsForItems(args[1]);
   } else if (num_positional == 1 || (is_sum && num_positional == 2)) {

@@ -89,6 +89,18 @@ PyRef StateWatch::TakeInPlaceOfItems(PyObject* container, PyObject* key) {
   return items_.InPlaceOf(container, key);
 }
 
+void StateWatch::CameBack(PyObject* result) {
+  arrays_.CameBack(result);
+  loops_.CameBack(result);
+}
+
+PyRef StateWatch::TakeInPlaceOfFormat(PyObject* text, PyObject* value) {
+  if (refusals().is_stopped() || !TextSources::ShowsTensors(text, value)) {
+    return PyRef();
+  }
+  return Formatting(text);
+}
+
 void StateWatch::ReplaceStore(PyObject** container, PyObject** key,
                               PyObject** value) {
   arrays_.ReplaceStore(container, key, value);

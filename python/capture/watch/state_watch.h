@@ -72,10 +72,7 @@ class StateWatch final : public StreamListener {
   void BeginStep() override;
   void EndStep(PyObject** result, bool entered) override;
   void DropResult() override { ground_.step.is_dropped = true; }
-  void CameBack(PyObject* result) override {
-    arrays_.CameBack(result);
-    loops_.CameBack(result);
-  }
+  void CameBack(PyObject* result) override;
   // What the step runs, runs again at each hit; or an annotation stands for it.
   bool StepsOver() override {
     return host_calls_.is_in_step() || is_annotated_call();
@@ -218,6 +215,7 @@ class StateWatch final : public StreamListener {
     objects_.Format(value);
     if (spec != nullptr) values().UseText(spec);
   }
+  PyRef TakeInPlaceOfFormat(PyObject* text, PyObject* value) override;
   void FormatBy(PyObject* text, PyObject* value) override {
     sources_.FormatBy(text, value);
     loops_.Look(value);

@@ -1,6 +1,8 @@
 #include "python/capture/watch/text_sources.h"
 
 #include <algorithm>
+#include <optional>
+#include <string>
 #include <utility>
 
 #include "absl/algorithm/container.h"
@@ -13,6 +15,7 @@
 #include "python/capture/values/numbers.h"
 #include "python/interpreter/call_with_names.h"
 #include "python/interpreter/interpreter.h"
+#include "python/torch_side/tensors/tensor_access.h"
 
 namespace mica {
 namespace {
@@ -54,6 +57,43 @@ bool FormatsCharacter(absl::string_view text, char begin) {
     }
   }
   return false;
+}
+
+// The letters of a format's conversions, `%5.2f` and its like, in order; none
+// if it has other ones: by name, or of a width that is a value, too.
+std::optional<std::string> ConversionsOf(absl::string_view text) {
+  std::string letters;
+  for (size_t i = 0; i < text.size(); ++i) {
+    if (text[i] != '%') continue;
+    const size_t end = text.find_first_not_of("-+ #0123456789.", i + 1);
+    if (end == absl::string_view::npos || text[end] == '(' ||
+        text[end] == '*') {
+      return std::nullopt;
+    }
+    if (text[end] != '%') letters.push_back(text[end]);
+    i = end;
+  }
+  return letters;
+}
+
+// Whether `%` with this letter makes the same of a tensor as of its number;
+// `is_any` is set for a tensor.
+bool ShowsNumber(char letter, PyObject* value, bool* is_any) {
+  static PyObject* tensor = Function("torch.Tensor");
+  if (!IsTensor(value)) return true;
+  *is_any = true;
+  if (reinterpret_cast<PyObject*>(Py_TYPE(value)) != tensor ||
+      !IsPlainTensor(value) || StorageOf(value) == nullptr ||
+      !TensorMeta::Of(value).sizes.empty()) {
+    return false;
+  }
+  const int8_t dtype = TensorMeta::Of(value).dtype;
+  const bool is_float =
+      dtype == TorchDtype("f32") || dtype == TorchDtype("f64");
+  const bool is_int = dtype == TorchDtype("i64") || dtype == TorchDtype("i32");
+  if (letter == 'd' || letter == 'i') return is_int;
+  return (is_float || is_int) &&
+         absl::string_view("eEfFgG").find(letter) != absl::string_view::npos;
 }
 
 // Whether a call of it gives a text that follows from its arguments, as long
@@ -136,6 +176,27 @@ void TextSources::FormatBy(PyObject* text, PyObject* value) {
     return;
   }
   Make(mod, {text, value});
+}
+
+bool TextSources::ShowsTensors(PyObject* text, PyObject* value) {
+  const bool is_tuple = PyTuple_CheckExact(value);
+  if (!PyUnicode_CheckExact(text) || (!is_tuple && !IsTensor(value))) {
+    return false;
+  }
+  const auto letters = ConversionsOf(PyText(text));
+  const Py_ssize_t count = is_tuple ? PyTuple_GET_SIZE(value) : 1;
+  if (!letters.has_value() ||
+      static_cast<Py_ssize_t>(letters->size()) != count) {
+    return false;
+  }
+  bool is_any = false;
+  for (Py_ssize_t i = 0; i < count; ++i) {
+    PyObject* item = is_tuple ? PyTuple_GET_ITEM(value, i) : value;
+    if (!ShowsNumber((*letters)[static_cast<size_t>(i)], item, &is_any)) {
+      return false;
+    }
+  }
+  return is_any;
 }
 
 void TextSources::Join(absl::Span<PyObject* const> texts) {

@@ -29,6 +29,8 @@ class TextSources final : public WatchPart {
   // See StreamListener.
   void Format(PyObject* value, int conversion, PyObject* spec);
   void FormatBy(PyObject* text, PyObject* value);
+  // Whether text % value shows the numbers of tensors, by `%f` and its like.
+  static bool ShowsTensors(PyObject* text, PyObject* value);
   void Join(absl::Span<PyObject* const> texts);
   void Binary(const char* op, PyObject* a, PyObject* b);
   // `callable` is in C. A method may be bound.

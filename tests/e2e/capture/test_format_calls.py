@@ -1,4 +1,6 @@
-"""Texts that `str.format` makes of tensors and containers of numbers."""
+"""Texts that `str.format` and `%` make of tensors and numbers."""
+
+# ruff: noqa: UP031
 
 from __future__ import annotations
 
@@ -30,6 +32,12 @@ def by_names(w: Any, x: Tensor) -> Any:
     return form.format(100, at=w.step, loss=x.mean(), acc=x[0, 0] * 100)
 
 
+def by_percent(w: Any, x: Tensor) -> Any:
+    norm = (w.weight * x).norm()
+    text = "%s step %d loss %.3f of %5.2e%%" % ("run", w.step, norm, norm)
+    return text, "%g" % x.max(), "%3d/%d" % (x.argmax(), w.step)
+
+
 def of_ints_and_bools(w: Any, x: Tensor) -> Any:
     best = x.argmax()
     return "{:3d} {} {} {}".format(best, best, best > 3, w.step)  # noqa: UP032
@@ -49,6 +57,7 @@ BODIES = [
     of_a_loss,
     of_one_that_requires_grad,
     by_names,
+    by_percent,
     of_ints_and_bools,
     of_a_list,
     of_a_form_that_is_kept,
@@ -98,6 +107,20 @@ def test_other_tensors_are_shown_as_they_are() -> None:
         return shown, "{}".format(x[:, :1].sum(0))  # noqa: UP032
 
     check(world(body, **state()), *map(step_of, range(6)))
+
+
+@pytest.mark.parametrize(
+    "form", ["%s", "%r", "%d", "%10.3s", "%x", "%c", "%.3f %f", "%(a)f", "%*f"]
+)
+def test_other_conversions_show_what_eager_shows(form: str) -> None:
+    def body(w: Any, x: Tensor) -> Any:
+        return form % x.sum(), w.step
+
+    def of_a_tuple(w: Any, x: Tensor) -> Any:
+        return "%d %s" % (w.step, form % (x.argmax(),))
+
+    check(world(body, **state()), *map(step_of, range(6)))
+    check(world(of_a_tuple, **state()), *map(step_of, range(6)))
 
 
 def test_a_tensor_is_made_of_numbers_in_a_deque() -> None:
