@@ -42,11 +42,13 @@ absl::Status Lowering::LowerOpaque(const TapeCall& call) {
     schema.params[param].is_mutated = true;
     schema.params[param].alias_set = absl::StrCat("hidden", param);
   }
-  // What goes by a name that we know is ours. A call that writes and one that
-  // doesn't are two operators, whatever ATen calls them; so are those that take
-  // lazy bits, or strides that types don't tell.
+  // What goes by a name that we know is ours: an operator's, or that of a rule
+  // by which a region computes it. A call that writes and one that doesn't are
+  // two operators, whatever ATen calls them; so are those that take lazy bits,
+  // or strides that types don't tell.
   MICA_ASSIGN_OR_RETURN(const std::string form, OperandsForm(call));
-  if (writes_unsaid || !form.empty() || registry_.Find(schema.op) != nullptr) {
+  if (writes_unsaid || !form.empty() || options_.keep_calls ||
+      registry_.Find(schema.op) != nullptr) {
     schema.op = absl::StrCat("torch.", writes_unsaid ? "writing." : "", form,
                              schema.op);
   }

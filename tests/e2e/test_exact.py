@@ -117,3 +117,62 @@ def test_writes_to_parts_of_a_tensor_are_eagers(part: str, write: str) -> None:
             base = torch.randn(12, 64)
             assert torch.equal(compiled(base, width), step(base, width))
         assert mica.explain(compiled).hits == 3
+
+
+# What regions compute by rules of their own, though no operator of Mica's has
+# the name: functions in one Program, what their gradients call in another.
+_FUNCTIONS = {
+    "acosh": lambda a: torch.acosh(1 + a * a),
+    "celu": nn.functional.celu,
+    "cumprod": lambda a: a.cumprod(0),
+    "deg2rad": torch.deg2rad,
+    "digamma": lambda a: torch.digamma(a.abs() + 0.01),
+    "digamma below 0": torch.digamma,
+    "entr": lambda a: torch.special.entr(a.abs()),
+    "erfcx": torch.special.erfcx,
+    "erfinv": lambda a: torch.erfinv(torch.sin(a)),
+    "exp2": torch.exp2,
+    "expm1": torch.expm1,
+    "heaviside": lambda a: torch.heaviside(a.detach(), a.detach().cos()),
+    "hypot": lambda a: torch.hypot(a, a + 1),
+    "lgamma": torch.lgamma,
+    "log_sigmoid": nn.functional.logsigmoid,
+    "logaddexp": lambda a: torch.logaddexp(a, 2 * a),
+    "logit": lambda a: torch.logit(torch.sigmoid(a)),
+    "mish": nn.functional.mish,
+    "mvlgamma": lambda a: torch.mvlgamma(a.abs() + 3, 2),
+    "polygamma": lambda a: torch.polygamma(1, a.abs() + 0.1),
+    "rad2deg": torch.rad2deg,
+    "remainder": lambda a: torch.remainder(a, 1.3),
+    "selu": nn.functional.selu,
+    "sinc": torch.sinc,
+    "softplus": nn.functional.softplus,
+    "xlogy": lambda a: torch.xlogy(a, a.abs() + 0.1),
+}
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+@pytest.mark.parametrize("name", _FUNCTIONS)
+def test_functions_and_their_gradients_are_eagers(
+    name: str, dtype: torch.dtype
+) -> None:
+    def step(a: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        a = a.clone().requires_grad_()
+        result = _FUNCTIONS[name](a)
+        if not result.requires_grad:
+            return result, a
+        weights = torch.arange(1.0, 65.0, dtype=dtype)
+        (gradient,) = torch.autograd.grad((result * weights).sum(), a)
+        return result.detach(), gradient
+
+    compiled = mica.compile(step, exact=True)
+    for seed in range(3):
+        torch.manual_seed(seed)
+        a = 5 * torch.randn(64, dtype=dtype)
+        for got, want in zip(compiled(a), step(a), strict=True):
+            torch.testing.assert_close(
+                got, want, rtol=0, atol=0, equal_nan=True
+            )
+    told = mica.explain(compiled)
+    assert told.hits == 2
+    assert not [op for op in told.graphs[0].ops if op == "mica.elementwise"]
