@@ -58,6 +58,43 @@ TEST(LowerTest, WriteThroughAViewIsSeenByItsBase) {
   EXPECT_EQ(producer.def->name(), "mica.scatter_view");
 }
 
+// Two inputs side by side in one storage, and a view of the second one.
+TapeMaker SideBySide() {
+  TapeMaker maker;
+  maker.Input({2, 3}, 0);
+  const TapeTensorId y = maker.Input({2, 3}, 0);
+  maker.tape().tensors[y].offset = 6;
+  const TapeTensorId turned = maker.Window(y, {3, 2}, {1, 3}, 6);
+  const TapeTensorId z = maker.Made({3, 2}, 1);
+  maker.Call("aten.t", {TapeTensorRef{y}}, turned).aliases = {
+      {.output = 0, .arg = 0}};
+  maker.MadeByLastCall(turned);
+  maker.Call("aten.exp", {TapeTensorRef{turned}}, z);
+  maker.MadeByLastCall(z);
+  maker.tape().results = {z, turned};
+  return maker;
+}
+
+TEST(LowerTest, InputsOfOneStorageThatIsReadAreTensorsOfTheirOwn) {
+  TapeMaker maker = SideBySide();
+  MICA_ASSERT_OK_AND_ASSIGN(LoweredTape lowered,
+                            LowerTape(maker.tape(), AllOps()));
+  EXPECT_EQ(lowered.results[1].source, LoweredResult::Source::kInput);
+  EXPECT_EQ(lowered.results[1].index, 1);
+  EXPECT_EQ(lowered.results[1].offset, 0);
+}
+
+TEST(LowerTest, InputsOfOneStorageThatIsWrittenAreViewsOfOne) {
+  TapeMaker maker = SideBySide();
+  TapeCall& relu =
+      maker.Call("aten.relu_", {TapeTensorRef{0}}, TapeTensorId{0});
+  relu.mutated_args = {0};
+  relu.aliases = {{.output = 0, .arg = 0, .is_write = true}};
+  EXPECT_THAT(LowerTape(maker.tape(), AllOps()),
+              StatusIs(absl::StatusCode::kUnimplemented,
+                       HasSubstr("reaches beyond the tensor")));
+}
+
 TEST(LowerTest, ResultThatViewsAnInputIsAWindowOnIt) {
   TapeMaker maker;
   const TapeTensorId x = maker.Input({2, 3}, 0);

@@ -65,7 +65,7 @@ void TapeMemory::DeclareExternal(TapeTensorId id, ValueId value) {
     return count;
   };
   tensors_[id] = {.value = value, .version = 0};
-  Storage& storage = storages_[tape_.tensors[id].storage];
+  Storage& storage = storages_[memories_[id]];
   // Of several tensors over one memory the largest stands for it.
   if (storage.root == kNoTapeTensor ||
       num_bytes(id) > num_bytes(storage.root)) {
@@ -75,7 +75,7 @@ void TapeMemory::DeclareExternal(TapeTensorId id, ValueId value) {
 
 absl::Status TapeMemory::CheckInsideRoot(TapeTensorId id) const {
   MICA_ASSIGN_OR_RETURN(TensorType type, TypeOf(id));
-  const TapeTensorId root = storages_.at(tape_.tensors[id].storage).root;
+  const TapeTensorId root = storages_.at(memories_[id]).root;
   MICA_ASSIGN_OR_RETURN(TensorType root_type, TypeOf(root));
   if (RealDType(root_type.dtype) != RealDType(type.dtype)) {
     return absl::UnimplementedError(absl::StrCat(
@@ -168,7 +168,7 @@ absl::StatusOr<Argument> TapeMemory::MovedOffset(TapeTensorId id) {
 absl::StatusOr<ValueId> TapeMemory::MovedView(TapeTensorId id,
                                               TensorType type) {
   const TapeTensor& tensor = tape_.tensors[id];
-  const ValueId base = storages_.at(tensor.storage).value;
+  const ValueId base = storages_.at(memories_[id]).value;
   MICA_ASSIGN_OR_RETURN(Argument moved, MovedOffset(id));
   const bool has_gaps = !type.is_dense() && type.num_elements() > 0;
   if (!keeps_gaps_ || !has_gaps) {
@@ -196,7 +196,7 @@ absl::StatusOr<ValueId> TapeMemory::MovedView(TapeTensorId id,
 
 absl::StatusOr<ValueId> TapeMemory::ViewOfRoot(TapeTensorId id) {
   const TapeTensor& tensor = tape_.tensors[id];
-  const Storage& storage = storages_.at(tensor.storage);
+  const Storage& storage = storages_.at(memories_[id]);
   MICA_RETURN_IF_ERROR(CheckInsideRoot(id));
   MICA_ASSIGN_OR_RETURN(TensorType root_type, TypeOf(storage.root));
   MICA_ASSIGN_OR_RETURN(TensorType type, TypeOf(id));
@@ -230,11 +230,11 @@ absl::StatusOr<ValueId> TapeMemory::ViewOfRoot(TapeTensorId id) {
 
 absl::StatusOr<ValueId> TapeMemory::Current(TapeTensorId id) {
   const TapeTensor& tensor = tape_.tensors[id];
-  if (!storages_.contains(tensor.storage)) {
+  if (!storages_.contains(memories_[id])) {
     return absl::InternalError(
         absl::StrCat("tensor ", id, " is read before anything made it"));
   }
-  const Storage& storage = storages_.at(tensor.storage);
+  const Storage& storage = storages_.at(memories_[id]);
   if (storage.root == id) return storage.value;
   TensorValue& state = tensors_[id];
   if (state.value == kNoValue || state.version != storage.version) {
@@ -245,7 +245,7 @@ absl::StatusOr<ValueId> TapeMemory::Current(TapeTensorId id) {
 }
 
 absl::Status TapeMemory::SetFresh(TapeTensorId id, ValueId value) {
-  Storage& storage = storages_[tape_.tensors[id].storage];
+  Storage& storage = storages_[memories_[id]];
   if (storage.root != kNoTapeTensor) {
     return absl::UnimplementedError(
         "a result that shares memory against the operator's schema");
@@ -257,14 +257,14 @@ absl::Status TapeMemory::SetFresh(TapeTensorId id, ValueId value) {
 
 absl::StatusOr<TensorType> TapeMemory::WriteType(TapeTensorId id) const {
   MICA_ASSIGN_OR_RETURN(TensorType type, TypeOf(id));
-  const bool is_root = storages_.at(tape_.tensors[id].storage).root == id;
+  const bool is_root = storages_.at(memories_[id]).root == id;
   if (!is_root) type.strides.clear();
   return type;
 }
 
 absl::Status TapeMemory::Write(TapeTensorId id, ValueId value) {
   const TapeTensor& tensor = tape_.tensors[id];
-  Storage& storage = storages_.at(tensor.storage);
+  Storage& storage = storages_.at(memories_[id]);
   ++storage.version;
   if (storage.root == id) {
     storage.value = value;
@@ -300,7 +300,7 @@ absl::Status TapeMemory::Write(TapeTensorId id, ValueId value) {
 
 // Real and imaginary parts are written, as real numbers.
 absl::Status TapeMemory::WriteParts(TapeTensorId id, ValueId value) {
-  Storage& storage = storages_.at(tape_.tensors[id].storage);
+  Storage& storage = storages_.at(memories_[id]);
   const TensorType root_type = builder_.type(storage.value);
   const auto as_real = [this](ValueId of) -> absl::StatusOr<ValueId> {
     if (!IsComplex(builder_.type(of).dtype)) return of;
@@ -336,7 +336,7 @@ absl::Status TapeMemory::AddUpdates() {
   }
   auto check_written = [this](absl::Span<const TapeTensorId> externals) {
     for (TapeTensorId id : externals) {
-      if (storages_.at(tape_.tensors[id].storage).version == 0) continue;
+      if (storages_.at(memories_[id]).version == 0) continue;
       MICA_RETURN_IF_ERROR(CheckInsideRoot(id));
     }
     return absl::OkStatus();

@@ -26,8 +26,11 @@ absl::StatusOr<ValueId> AddOneResult(ProgramBuilder& builder,
 // Which value stands for each tensor's elements, from write to write: a
 // storage has one value, typed as the tensor that it is rooted in; another
 // tensor over it is a view of that value, and a write through such a view a new
-// value of the whole storage. It adds the ops that this takes. Values are what
-// memory holds: a tensor's lazy bits are its reader's to apply.
+// value of the whole storage. Where several inputs and states lie in one
+// storage and nothing writes it, each of them, with its views, is taken for a
+// storage by itself: they may reach beyond each other. It adds the ops that
+// this takes. Values are what memory holds: a tensor's lazy bits are its
+// reader's to apply.
 //
 // Errors are Unimplemented: for what a Program can't say of memory.
 class TapeMemory {
@@ -41,7 +44,10 @@ class TapeMemory {
 
   // Both must outlive it.
   TapeMemory(const Tape& tape, ProgramBuilder& builder)
-      : tape_(tape), builder_(builder), tensors_(tape.tensors.size()) {}
+      : tape_(tape),
+        builder_(builder),
+        memories_(MemoriesOf(tape)),
+        tensors_(tape.tensors.size()) {}
 
   // Whose ops those are that it adds from here on.
   void set_source(SourceLine source) { source_ = std::move(source); }
@@ -85,13 +91,13 @@ class TapeMemory {
 
   // Whether anything has made the tensor's memory.
   bool IsKnown(TapeTensorId id) const {
-    return storages_.contains(tape_.tensors[id].storage);
+    return storages_.contains(memories_[id]);
   }
   // The value that the tensor's elements have now. Internal if it isn't known.
   absl::StatusOr<ValueId> Current(TapeTensorId id);
   // Requires a known one.
   const Storage& storage(TapeTensorId id) const {
-    return storages_.at(tape_.tensors[id].storage);
+    return storages_.at(memories_[id]);
   }
   absl::Status CheckInsideRoot(TapeTensorId id) const;
   // In elements, of the real dtype if just one of the two is complex; negative
@@ -112,6 +118,9 @@ class TapeMemory {
     int version = -1;
   };
 
+  // The number of each tensor's memory: of its storage, but for those parts.
+  static std::vector<int32_t> MemoriesOf(const Tape& tape);
+
   // What Python's numbers give, a number again.
   absl::StatusOr<Argument> AddNumber(absl::string_view op, Argument a,
                                      Argument b);
@@ -127,8 +136,9 @@ class TapeMemory {
   const Tape& tape_;
   ProgramBuilder& builder_;
   SourceLine source_;
+  const std::vector<int32_t> memories_;  // By tensor.
   std::vector<TensorValue> tensors_;
-  std::map<int32_t, Storage> storages_;
+  std::map<int32_t, Storage> storages_;  // By memory.
   std::map<TapeTensorId, std::vector<Move>> moves_;
   std::map<std::tuple<int32_t, int64_t, int64_t>, Argument> distances_;
   NumberFn numbers_;
