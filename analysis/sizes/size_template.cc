@@ -54,12 +54,42 @@ std::vector<int> StrideOrder(absl::Span<const int64_t> sizes,
   return order;
 }
 
+std::optional<std::vector<bool>> GapsOf(absl::Span<const int64_t> sizes,
+                                        absl::Span<const int64_t> strides) {
+  const std::vector<int> order = StrideOrder(sizes, strides);
+  std::vector<bool> gaps(sizes.size());
+  int64_t dense = 1;   // The stride if there were no gap.
+  int64_t extent = 1;  // From the first to the last element within.
+  for (auto dim = order.rbegin(); dim != order.rend(); ++dim) {
+    if (sizes[*dim] == 1) continue;
+    if (strides[*dim] < extent) return std::nullopt;
+    gaps[*dim] = strides[*dim] != dense;
+    dense = strides[*dim] * sizes[*dim];
+    extent += strides[*dim] * (sizes[*dim] - 1);
+  }
+  return gaps;
+}
+
 std::vector<int> SizeTemplate::OpenDims(int input) const {
   std::vector<int> dims;
   for (const auto& [dim, group] : groups_->of(tape().inputs[input])) {
     dims.push_back(dim);
   }
   return dims;
+}
+
+bool SizeTemplate::LiesAsBefore(const TensorSizes& given, const TapeTensor& own,
+                                const Lies& lies) {
+  switch (lies.layout) {
+    case Layout::kDense:
+      return given.strides == DenseStrides(given.sizes, lies.order);
+    case Layout::kGapped:
+      return StrideOrder(given.sizes, given.strides) == lies.order &&
+             GapsOf(given.sizes, given.strides) ==
+                 GapsOf(own.sizes, own.strides);
+    default:
+      return given.strides == own.strides;
+  }
 }
 
 absl::Status SizeTemplate::CheckInputs(
@@ -77,12 +107,7 @@ absl::Status SizeTemplate::CheckInputs(
                  ? given.sizes[d] >= 2
                  : given.sizes[d] == own.sizes[d];
     }
-    const Lies& lies = lies_[tape().inputs[i]];
-    const std::vector<int64_t> strides =
-        !fits || lies.layout == Layout::kFixed
-            ? own.strides
-            : DenseStrides(given.sizes, lies.order);
-    if (fits && given.strides == strides) continue;
+    if (fits && LiesAsBefore(given, own, lies_[tape().inputs[i]])) continue;
     return Unlike(absl::StrCat(own.name, " is ", ToString(given)));
   }
   return absl::OkStatus();

@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -85,13 +86,15 @@ class SizeTemplate {
 
   // How the strides of a tensor follow.
   enum class Layout : uint8_t {
-    kGiven,  // As the operator gives them.
-    kDense,  // Without gaps, in `order_`.
-    kFixed,  // As they are.
+    kGiven,   // As the operator gives them.
+    kDense,   // Without gaps, in `order`.
+    kGapped,  // As the caller gives them: in `order`, with gaps where there
+              // were some, of any width.
+    kFixed,   // As they are.
   };
   struct Lies {
     Layout layout = Layout::kGiven;
-    std::vector<int> order;  // kDense: dims, the outermost first.
+    std::vector<int> order;  // Dims, the outermost first.
   };
 
   // How an alias (TapeOrigin::kAlias) follows from its base.
@@ -121,6 +124,8 @@ class SizeTemplate {
   // Whether loops go as often as they do in the template's tape.
   absl::Status CheckCounts(SizeNumbers& numbers,
                            absl::Span<const TensorSizes> sizes) const;
+  static bool LiesAsBefore(const TensorSizes& given, const TapeTensor& own,
+                           const Lies& lies);
   absl::Status CheckInputs(absl::Span<const TensorSizes> inputs) const;
   absl::Status CheckGiven(absl::Span<const double> given) const;
   // Whether a slice is all of its dim.
@@ -163,6 +168,10 @@ std::vector<int64_t> DenseStrides(absl::Span<const int64_t> sizes,
 // The order in which dims lie, the outermost first.
 std::vector<int> StrideOrder(absl::Span<const int64_t> sizes,
                              absl::Span<const int64_t> strides);
+// Whether there is a gap behind each dim, by dim; behind none of one element.
+// Nothing if an element lies in several places of the tensor.
+std::optional<std::vector<bool>> GapsOf(absl::Span<const int64_t> sizes,
+                                        absl::Span<const int64_t> strides);
 
 }  // namespace mica
 

@@ -69,6 +69,51 @@ TEST(SizeTemplateTest, GivesTheTapeAtOtherSizes) {
               ElementsAre(54));
 }
 
+TEST(SizeTemplateTest, TellsWhereThereAreGaps) {
+  const auto gaps = [](std::vector<int64_t> sizes,
+                       std::vector<int64_t> strides) {
+    return GapsOf(sizes, strides).value_or(std::vector<bool>{});
+  };
+  EXPECT_THAT(gaps({2, 3}, {3, 1}), ElementsAre(false, false));
+  EXPECT_THAT(gaps({2, 3}, {1, 2}), ElementsAre(false, false));
+  EXPECT_THAT(gaps({2, 3}, {4, 1}), ElementsAre(true, false));
+  EXPECT_THAT(gaps({2, 3}, {6, 2}), ElementsAre(false, true));
+  EXPECT_THAT(gaps({1, 3}, {9, 1}), ElementsAre(false, false));
+  EXPECT_FALSE(GapsOf({2, 3}, {0, 1}).has_value());
+  EXPECT_FALSE(GapsOf({2, 3}, {2, 1}).has_value());
+  EXPECT_FALSE(GapsOf({2, 3}, {1, 1}).has_value());
+}
+
+// x.exp(), of an x that is all but the last column of another tensor.
+Tape OfAPart(int64_t rows, int64_t columns) {
+  TapeMaker maker;
+  const TapeTensorId x = maker.Input({rows, columns}, 0);
+  maker.tape().tensors[x].strides = {columns + 1, 1};
+  const TapeTensorId y = maker.Made({rows, columns}, 1);
+  maker.Call("aten.exp", {TapeTensorRef{x}}, y).arg_names = {"self"};
+  maker.MadeByLastCall(y);
+  maker.tape().results = {y};
+  return maker.tape();
+}
+
+TEST(SizeTemplateTest, TakesGapsOfAnyWidthWhereThereWereSome) {
+  const auto made = Make(OfAPart, {{4, 6}, {4, 7}});
+  MICA_ASSERT_OK(made);
+  const auto at = [&](std::vector<int64_t> sizes,
+                      std::vector<int64_t> strides) {
+    return (*made)->At({TensorSizes{.sizes = std::move(sizes),
+                                    .strides = std::move(strides)}});
+  };
+  const auto tape = at({4, 9}, {30, 1});
+  MICA_ASSERT_OK(tape);
+  EXPECT_THAT(tape->tensors[0].strides, ElementsAre(30, 1));
+  EXPECT_THAT(tape->tensors[1].strides, ElementsAre(9, 1));
+  for (const auto& strides : std::vector<std::vector<int64_t>>{
+           {9, 1}, {8, 1}, {0, 1}, {30, 2}, {1, 30}}) {
+    EXPECT_FALSE(at({4, 9}, strides).ok()) << strides[0] << "," << strides[1];
+  }
+}
+
 TEST(SizeTemplateTest, RefusesOneNoneAndWhatDidNotVary) {
   const auto made = Make(Flattened, {{4, 6}, {5, 6}});
   MICA_ASSERT_OK(made);

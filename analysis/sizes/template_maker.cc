@@ -164,18 +164,25 @@ class SizeTemplate::Maker {
     return absl::OkStatus();
   }
 
-  // How a tensor that isn't computed lies in all runs.
-  absl::StatusOr<Lies> FindLayout(TapeTensorId id) const {
+  // How a tensor that isn't computed lies in all runs; one that `is_given`, an
+  // argument, may be a part of another whose sizes nobody knows.
+  absl::StatusOr<Lies> FindLayout(TapeTensorId id, bool is_given) const {
     const TapeTensor& own = last_.tensors[id];
     Lies lies{.layout = Layout::kDense,
               .order = StrideOrder(own.sizes, own.strides)};
+    const auto gaps = GapsOf(own.sizes, own.strides);
     bool is_dense = true, is_fixed = true;
+    bool is_gapped = is_given && gaps.has_value();
     for (const SizedTape& run : made_.runs_) {
       const TapeTensor& tensor = run.tape->tensors[id];
       is_dense &= tensor.strides == DenseStrides(tensor.sizes, lies.order);
       is_fixed &= tensor.strides == own.strides;
+      is_gapped &= StrideOrder(tensor.sizes, tensor.strides) == lies.order &&
+                   GapsOf(tensor.sizes, tensor.strides) == gaps;
     }
     if (is_dense) return lies;
+    if (is_gapped) lies.layout = Layout::kGapped;
+    if (is_gapped) return lies;
     if (is_fixed) return Lies{.layout = Layout::kFixed};
     return Unlike(absl::StrCat("the strides of ", NameOf(own),
                                " differ in an unknown way"));
@@ -186,11 +193,12 @@ class SizeTemplate::Maker {
     bool is_any = false;
     for (size_t i = 0; i < last_.inputs.size(); ++i) {
       const TapeTensorId id = last_.inputs[i];
-      MICA_ASSIGN_OR_RETURN(made_.lies_[id], FindLayout(id));
+      const bool is_given = static_cast<int>(i) < made_.num_args_;
+      MICA_ASSIGN_OR_RETURN(made_.lies_[id], FindLayout(id, is_given));
       for (size_t d = 0; d < last_.tensors[id].sizes.size(); ++d) {
         const std::vector<double> values = SizesIn(id, static_cast<int>(d));
         if (AreSame(values)) continue;
-        is_any |= static_cast<int>(i) < made_.num_args_;
+        is_any |= is_given;
         // Where there is one, or none, operators do other things.
         if (absl::c_any_of(values, [](double size) { return size < 2; })) {
           return Unlike(absl::StrCat("a size of ", NameOf(last_.tensors[id]),
@@ -241,26 +249,53 @@ class SizeTemplate::Maker {
     return absl::OkStatus();
   }
 
-  // Where views begin of memory whose size varies, nobody knows.
+  // Where views begin of memory whose size varies, the caller says. That
+  // matters for what is written, or counted from the start of the memory.
   absl::Status CheckShared() const {
     absl::flat_hash_map<int32_t, int> uses;
     for (const auto* ids : {&last_.inputs, &last_.states}) {
       for (const TapeTensorId id : *ids) ++uses[last_.tensors[id].storage];
     }
+    const absl::flat_hash_set<int32_t> kept = KeptStorages();
     for (size_t i = 0; i < last_.inputs.size(); ++i) {
       const TapeTensor& tensor = last_.tensors[last_.inputs[i]];
       if (!made_.IsOpen(static_cast<int>(i)) || uses[tensor.storage] == 1)
         continue;
+      if (kept.contains(tensor.storage)) continue;
       return Unlike(absl::StrCat(NameOf(tensor), " shares its memory"));
     }
     return absl::OkStatus();
+  }
+
+  // The memory of arguments alone that is only read, from where they begin.
+  absl::flat_hash_set<int32_t> KeptStorages() const {
+    absl::flat_hash_set<int32_t> kept;
+    if (absl::c_any_of(last_.calls, CountsFromStorage)) return kept;
+    for (int i = 0; i < made_.num_args_; ++i) {
+      kept.insert(last_.tensors[last_.inputs[i]].storage);
+    }
+    for (size_t i = made_.num_args_; i < last_.inputs.size(); ++i) {
+      kept.erase(last_.tensors[last_.inputs[i]].storage);
+    }
+    for (const TapeTensorId id : last_.states) {
+      kept.erase(last_.tensors[id].storage);
+    }
+    for (const TapeCall& call : last_.calls) {
+      for (const int32_t arg : call.mutated_args) {
+        ForEachTensor(call.args[arg], [&](TapeTensorId id) {
+          kept.erase(last_.tensors[id].storage);
+        });
+      }
+    }
+    return kept;
   }
 
   absl::Status FindAliases() {
     for (size_t t = 0; t < last_.tensors.size(); ++t) {
       const auto id = static_cast<TapeTensorId>(t);
       if (last_.tensors[id].origin != TapeOrigin::kAlias) continue;
-      MICA_ASSIGN_OR_RETURN(made_.lies_[id], FindLayout(id));
+      MICA_ASSIGN_OR_RETURN(made_.lies_[id],
+                            FindLayout(id, /*is_given=*/false));
       MICA_ASSIGN_OR_RETURN(made_.aliases_[id], FindAlias(id));
     }
     return absl::OkStatus();

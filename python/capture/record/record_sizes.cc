@@ -160,9 +160,15 @@ absl::StatusOr<std::shared_ptr<SizedRun>> RecordSizes::Make(
     absl::Span<const double> given, OperatorKernels* kernels) const {
   const TraceSpan span("capture", "other sizes");
   const Invested invested;
+  // Where the program counts from there, all have to lie where they lay.
+  const Tape& own = *recipe_.tape;
+  const bool keeps_offsets =
+      recipe_.reads_offsets || absl::c_any_of(own.calls, CountsFromStorage);
   std::vector<TensorSizes> sizes;
   for (int i = 0; i < recipe_.num_args; ++i) {
     sizes.push_back(SizesOf(TensorMeta::Of(inputs[i])));
+    sizes.back().offset = keeps_offsets ? own.tensors[own.inputs[i]].offset
+                                        : StorageOffsetOf(inputs[i]);
   }
   MICA_ASSIGN_OR_RETURN(Tape tape, TapeAt(sizes, given));
   auto run = std::make_shared<SizedRun>();
