@@ -78,6 +78,7 @@ _mica.init_capture(
 
 from mica import checkpoints as _checkpoints  # noqa: E402, F401
 from mica import dynamo_hints as _dynamo_hints  # noqa: E402, F401
+from mica import folds as _folds  # noqa: E402, F401
 from mica import grown as _grown  # noqa: E402, F401
 from mica import in_python as _in_python  # noqa: E402, F401
 from mica import options  # noqa: E402

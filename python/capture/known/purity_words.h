@@ -118,7 +118,7 @@ constexpr absl::string_view kMovingFunctions[] = {
 // Types that do.
 constexpr absl::string_view kMovingTypes[] = {
     "builtins.enumerate", "builtins.list", "builtins.reversed",
-    "builtins.tuple", "builtins.zip"};
+    "builtins.tuple",     "builtins.zip",  "torch.Size"};
 // They look at the classes of their arguments, and of the items of those that
 // are tuples.
 constexpr absl::string_view kTypeFunctions[] = {

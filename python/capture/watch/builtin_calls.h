@@ -64,6 +64,9 @@ class BuiltinCalls final : public WatchPart {
   // of one in C that runs Python code for its items, or sets items one by one.
   bool CallInPython(PyObject* callable, absl::Span<PyObject* const> args,
                     PyObject* keyword_names);
+  // That function, if it is one of mica.folds.
+  PyRef FoldInPython(PyObject* callable, absl::Span<PyObject* const> args,
+                     PyObject* keyword_names) const;
   // Of sorted() and list.sort(): whether they are done so.
   bool SortsByNumbers(absl::Span<PyObject* const> args, PyObject* keyword_names,
                       bool is_method);

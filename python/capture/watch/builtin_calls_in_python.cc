@@ -1,6 +1,7 @@
 // Builtins that are done in Python, where what they do is followed.
 
 #include <algorithm>
+#include <utility>
 
 #include "absl/algorithm/container.h"
 #include "absl/container/flat_hash_map.h"
@@ -91,6 +92,16 @@ bool HasPlainFields(absl::string_view text, bool* has_specs) {
   return true;
 }
 
+bool IsPlainList(PyObject* items) {
+  return PyList_CheckExact(items) || PyTuple_CheckExact(items);
+}
+
+// The sizes of a tensor are listed, too.
+bool IsListed(PyObject* items) {
+  return IsPlainList(items) ||
+         absl::string_view(Py_TYPE(items)->tp_name) == "torch.Size";
+}
+
 // Whether items are known to be in a certain order, if they are any.
 bool IsSequence(PyObject* items) {
   const PyTypeObject* type = Py_TYPE(items);
@@ -164,11 +175,39 @@ bool BuiltinCalls::FormatsNumbers(absl::Span<PyObject* const> args) const {
   return has_containers ? !has_specs : is_any;
 }
 
+// functools.reduce() and math.prod(), which hide what they have so far.
+PyRef BuiltinCalls::FoldInPython(PyObject* callable,
+                                 absl::Span<PyObject* const> args,
+                                 PyObject* keyword_names) const {
+  static PyObject* reduce = ResolveName("functools.reduce").release();
+  static PyObject* prod = ResolveName("math.prod").release();
+  const size_t num_keywords = NumNames(keyword_names);
+  const auto is_followed = [this](PyObject* items) {
+    return RunsForItems(items) ||
+           (IsListed(items) && (values_.HasKnown(items) || !values_.empty()));
+  };
+  if (callable == prod && args.size() - num_keywords == 1 &&
+      is_followed(args[0])) {
+    return FunctionInPython("multiply", "mica.folds");
+  }
+  if (callable == reduce && num_keywords == 0 && args.size() >= 2 &&
+      args.size() <= 3 && is_followed(args[1])) {
+    return FunctionInPython("reduce_items", "mica.folds");
+  }
+  return PyRef();
+}
+
 bool BuiltinCalls::CallInPython(PyObject* callable,
                                 absl::Span<PyObject* const> args,
                                 PyObject* keyword_names) {
   const auto function = Functions().find(callable);
-  if (function == Functions().end() || args.empty()) return false;
+  if (function == Functions().end()) {
+    PyRef fold = FoldInPython(callable, args, keyword_names);
+    if (!fold) return false;
+    step_.in_place_of_call = std::move(fold);
+    return true;
+  }
+  if (args.empty()) return false;
   const absl::string_view name = function->second;
   const bool is_sum = name == "add_up";
   const size_t num_keywords = NumNames(keyword_names);
@@ -199,15 +238,13 @@ bool BuiltinCalls::CallInPython(PyObject* callable,
     is_ours = args.size() == 2 && RunsForItems(args[1]);
   } else if (num_positional == 1 || (is_sum && num_positional == 2)) {
     PyObject* items = args[0];
-    const bool is_list =
-        (PyList_CheckExact(items) || PyTuple_CheckExact(items)) &&
-        PySequence_Fast_GET_SIZE(items) > 0;
+    const bool is_list = IsListed(items) && PySequence_Fast_GET_SIZE(items) > 0;
     const bool has_key = absl::c_any_of(
         args.subspan(1), [](PyObject* arg) { return PyFunction_Check(arg); });
-    is_ours =
-        RunsForItems(items) || (is_list && has_key) ||
-        (PyDictValues_Check(items) && !values_.empty()) ||
-        (is_list && (!is_sum || AddsFloats(items)) && values_.HasKnown(items));
+    is_ours = RunsForItems(items) || (is_list && has_key) ||
+              (PyDictValues_Check(items) && !values_.empty()) ||
+              (is_list && values_.HasKnown(items) &&
+               (!is_sum || AddsFloats(items) || !IsPlainList(items)));
   }
   if (!is_ours) return false;
   step_.in_place_of_call = FunctionInPython(name.data());

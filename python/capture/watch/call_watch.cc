@@ -92,6 +92,7 @@ void CallWatch::Call(PyObject* callable, absl::Span<PyObject* const> args,
       step_.in_place_of_call = FunctionInPython(is_list ? "listed" : "tupled");
       if (step_.in_place_of_call) return;
     }
+    if (MapsInPython(callable, args)) return;
     if (MakesTextInPython(callable, args)) return;
     return CallType(AsType(callable), others);
   }
@@ -103,6 +104,24 @@ void CallWatch::Call(PyObject* callable, absl::Span<PyObject* const> args,
     return CallPureObject(callable, args, keyword_names);
   }
   CallInstance(callable, args, keyword_names);
+}
+
+// map() of a function in C: what that gives no step shows.
+bool CallWatch::MapsInPython(PyObject* callable,
+                             absl::Span<PyObject* const> args) {
+  if (callable != reinterpret_cast<PyObject*>(&PyMap_Type) || args.size() < 2 ||
+      (values_.empty() && !parts_.loops.is_on())) {
+    return false;
+  }
+  PyObject* function = args[0];
+  if (!PyCFunction_Check(function) &&
+      !Py_IS_TYPE(function, &PyMethodDescr_Type) &&
+      function != reinterpret_cast<PyObject*>(&PyLong_Type) &&
+      function != reinterpret_cast<PyObject*>(&PyFloat_Type)) {
+    return false;
+  }
+  step_.in_place_of_call = FunctionInPython("map_items", "mica.folds");
+  return static_cast<bool>(step_.in_place_of_call);
 }
 
 bool CallWatch::MakesTextInPython(PyObject* callable,

@@ -71,6 +71,7 @@ class CallWatch final : public WatchPart {
   void CallScript(PyObject* function, absl::Span<PyObject* const> args);
   // str() of a container that holds followed numbers, which Python code is
   // called for instead.
+  bool MapsInPython(PyObject* callable, absl::Span<PyObject* const> args);
   bool MakesTextInPython(PyObject* callable, absl::Span<PyObject* const> args);
   // By its class's __call__, if that is Python code.
   void CallInstance(PyObject* callable, absl::Span<PyObject* const> args,
