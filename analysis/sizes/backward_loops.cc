@@ -15,6 +15,8 @@
 #include "analysis/sizes/added_loops.h"
 #include "analysis/sizes/rounds.h"
 #include "analysis/sizes/runs_in_rounds.h"
+#include "analysis/sizes/size_walk.h"
+#include "kernels/reference/host_arithmetic.h"
 
 namespace mica {
 namespace {
@@ -286,7 +288,8 @@ class CountedNumbers {
       std::set<std::pair<int64_t, int64_t>> made;
       for (const Taken& taken : found.taken) {
         if (!made.insert({taken.factor, taken.offset}).second) continue;
-        use.numbers.push_back(Scaled(about, taken.factor, taken.offset));
+        use.numbers.push_back(
+            Scaled(at->like, about, taken.factor, taken.offset));
       }
       at->numbers.push_back(
           {begin, static_cast<int32_t>(facts_.numbers.size())});
@@ -335,21 +338,73 @@ class CountedNumbers {
         }
         const std::optional<int32_t> of = LastRoundOf(like);
         if (!of.has_value()) return std::nullopt;
-        return Scaled(*of, taken.factor, taken.offset + taken.factor * before);
+        return Scaled(like, *of, taken.factor,
+                      taken.offset + taken.factor * before);
       }
     }
     return std::nullopt;
   }
 
-  int32_t Scaled(int32_t number, int64_t factor, int64_t offset) {
-    const int32_t product = Computed("mica.int_mul", {.id = number},
+  // A number of a round of the program's `loop`. Where that counts from a
+  // number on which follows from sizes, what the round takes does so, too.
+  int32_t Scaled(int32_t loop, int32_t round, int64_t factor, int64_t offset) {
+    TapeHostOperand start = facts_.loops[loop].start;
+    const int64_t step = facts_.loops[loop].step;
+    const std::optional<int64_t> from = ValueOf(start);
+    if (start.id < 0 || step == 0 || factor % step != 0 || !from.has_value()) {
+      return Linear({.id = round}, factor, offset);
+    }
+    const int64_t ratio = factor / step;
+    const int32_t counted = Linear({.id = round}, step, 0);
+    const int32_t number = Computed("mica.int_add", start, {.id = counted});
+    return Linear({.id = number}, ratio, offset - ratio * *from);
+  }
+  int32_t Linear(TapeHostOperand number, int64_t factor, int64_t offset) {
+    const int32_t product = Computed("mica.int_mul", number,
                                      {.constant = static_cast<double>(factor)});
     return Computed("mica.int_add", {.id = product},
                     {.constant = static_cast<double>(offset)});
   }
+
+  // Of sizes and what is computed of them, as they are on the tape.
+  std::optional<int64_t> ValueOf(const TapeHostOperand& operand) const {
+    if (operand.id < 0) return static_cast<int64_t>(operand.constant);
+    const SizeFacts::Number& number = facts_.numbers[operand.id];
+    if (number.given >= 0 || number.loop >= 0) return std::nullopt;
+    if (number.op.empty()) {
+      if (number.tensor == kNoTapeTensor || number.dim < 0) return std::nullopt;
+      return tape_.tensors[number.tensor].sizes[number.dim];
+    }
+    double operands[2] = {0, 0}, result = 0;
+    const HostOp* op = FindHostOp(number.op);
+    if (op == nullptr || number.operands.size() > 2) return std::nullopt;
+    for (size_t i = 0; i < number.operands.size(); ++i) {
+      const std::optional<int64_t> value = ValueOf(number.operands[i]);
+      if (!value.has_value()) return std::nullopt;
+      operands[i] = static_cast<double>(*value);
+    }
+    if (op->compute(operands[0], operands[1], &result) != nullptr) {
+      return std::nullopt;
+    }
+    return WholeOf(result);
+  }
   int32_t Computed(const char* op, TapeHostOperand a, TapeHostOperand b) {
     facts_.numbers.push_back({.op = op, .operands = {a, b}});
     return static_cast<int32_t>(facts_.numbers.size()) - 1;
+  }
+
+  // How many numbers a range has that isn't empty.
+  TapeHostOperand CountOf(const SizeFacts::Loop& range) {
+    TapeHostOperand count = range.stop;
+    if (range.start != TapeHostOperand{}) {
+      count = {.id = Computed("mica.int_sub", range.stop, range.start)};
+    }
+    if (range.step == 1) return count;
+    // Rounded up.
+    const auto step = static_cast<double>(range.step);
+    count = {.id = Computed("mica.int_add", count,
+                            {.constant = step + (step > 0 ? -1 : 1)})};
+    return {.id = Computed("mica.int_floordiv", count, {.constant = step})};
   }
 
   // How often a loop goes, less one.
@@ -357,8 +412,8 @@ class CountedNumbers {
     if (const auto it = last_.find(loop); it != last_.end()) return it->second;
     const SizeFacts::Loop& of = facts_.loops[loop];
     TapeHostOperand count;
-    if (of.step == 1 && of.start == TapeHostOperand{} && of.stop.id >= 0) {
-      count = of.stop;
+    if (of.step != 0 && (of.start.id >= 0 || of.stop.id >= 0)) {
+      count = CountOf(of);
     } else if (of.call >= 0 && tape_.calls[of.call].op == "aten.unbind.int") {
       const TapeCall& parts = tape_.calls[of.call];
       const auto* from = std::get_if<TapeTensorRef>(&parts.args[0]);

@@ -67,8 +67,7 @@ def equal_sizes(x: Any, y: Any) -> bool:
             equal = equal & equal_sizes(a, b)
         return equal
     if _isinstance(x, _int) and _isinstance(y, _int):
-        equal = x == y
-        return equal
+        return x == y  # type: ignore[no-any-return]
     raise _AssertionError(f"unexpected sym_eq between {_type(x)} {_type(y)}")
 
 
