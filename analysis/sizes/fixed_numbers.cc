@@ -95,6 +95,9 @@ class Formulas {
     if (splits && arg_name_ == "split_size") return OfChunks();
     const bool slices = call_.op == "aten.slice.Tensor";
     if (slices && arg_name_ == "end") return OfDifference();
+    const bool spaces =
+        call_.op == "aten.mul.Scalar" && IsMadeBy("aten.linspace");
+    if (spaces && arg_name_ == "other") return OfSpaces();
     const bool scales =
         differs && call_.op == "aten.mul.Scalar" && IsBackward(call_);
     if (scales && arg_name_ == "other") return OfVariances();
@@ -146,6 +149,18 @@ class Formulas {
     const std::optional<SizeGroup> group = GroupOfDim();
     if (UsesBy("diff").empty() || !group.has_value()) return {};
     return {{.groups = {*group}}, {.groups = {*group}, .less = 1}};
+  }
+
+  bool IsMadeBy(absl::string_view op) const {
+    const int32_t call = tape_.tensors[tensor_].call;
+    return call >= 0 && tape_.calls[call].op == op;
+  }
+
+  // Of affine_grid(): how often a row of n numbers goes from one to the next.
+  std::vector<SizeTerm> OfSpaces() const {
+    const std::optional<SizeGroup> group = GroupOf(tensor_, 0);
+    if (!group.has_value()) return {};
+    return {{.groups = {*group}, .less = 1}};
   }
 
   // Of a variance or a deviation of n numbers: 2 / (n - correction).

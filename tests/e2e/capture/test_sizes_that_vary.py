@@ -165,6 +165,22 @@ def test_instance_norm_repeats_its_weights():
     check(net, *[(r(size, 3, 4, 4),) for size in (4, 5, 3, 9)], hits=2)
 
 
+@pytest.mark.parametrize("align_corners", [False, True])
+@pytest.mark.parametrize("extra", [0, 2])
+def test_spatial_transformers_warp_images_of_any_size(extra, align_corners):
+    turn = torch.tensor([[[0.9, 0.1, 0.0], [-0.1, 0.8, 0.1]]])
+
+    def warped(x):
+        theta = turn.repeat(x.shape[0], 1, 1).requires_grad_()
+        grid = F.affine_grid(theta, x.size(), align_corners=align_corners)
+        loss = F.grid_sample(x, grid, align_corners=align_corners).sum()
+        return loss.detach(), torch.autograd.grad(loss, theta)[0]
+
+    images = [r(2, 1, n, n + extra) for n in (5, 6, 8, 11, 5, 9)]
+    with torch.enable_grad():
+        check(warped, *[(image,) for image in images], hits=3)
+
+
 def test_two_sizes_that_vary_one_by_one():
     def f(x):
         return x.reshape(-1).sum() / (x.shape[0] + x.shape[1])
