@@ -182,9 +182,11 @@ PyRef BuiltinCalls::FoldInPython(PyObject* callable,
   static PyObject* reduce = ResolveName("functools.reduce").release();
   static PyObject* prod = ResolveName("math.prod").release();
   const size_t num_keywords = NumNames(keyword_names);
+  constexpr Py_ssize_t kMostItems = 1024;
   const auto is_followed = [this](PyObject* items) {
     return RunsForItems(items) ||
-           (IsListed(items) && (values_.HasKnown(items) || !values_.empty()));
+           (IsListed(items) && !values_.empty() &&
+            PySequence_Fast_GET_SIZE(items) <= kMostItems);
   };
   if (callable == prod && args.size() - num_keywords == 1 &&
       is_followed(args[0])) {

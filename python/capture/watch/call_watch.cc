@@ -113,6 +113,12 @@ bool CallWatch::MapsInPython(PyObject* callable,
       (values_.empty() && !parts_.loops.is_on())) {
     return false;
   }
+  constexpr Py_ssize_t kMostItems = 1024;
+  for (PyObject* items : args.subspan(1)) {
+    if (PyList_CheckExact(items) && PyList_GET_SIZE(items) > kMostItems) {
+      return false;
+    }
+  }
   PyObject* function = args[0];
   if (!PyCFunction_Check(function) &&
       !Py_IS_TYPE(function, &PyMethodDescr_Type) &&
