@@ -33,8 +33,10 @@ _REFUSED = (
 
 # What swap_tensors() says of a tensor that something else refers to, which
 # isn't compared: results of a hit keep no graph. And numpy of an array to which
-# there are weak references, as records have (docs/capture.md).
+# there are weak references, as records have, and torch of memory of which
+# numpy() made an array in the run (docs/capture.md).
 _REFERRED = (
+    "Trying to resize storage that is not resizable",
     "cannot resize an array that references or is referenced",
     "Expected use_count",
     "It is not possible to get the gradient edge for a Tensor",

@@ -37,7 +37,20 @@ int ResultTree::Builder::AddTensor(PyObject* tensor) {
     return Refuse("returns a tensor with a hook on its gradient");
   }
   if (IsOfStateArray(tensor)) return 0;
-  const int id = NewContainer(Kind::kTensor, tensor);
+  static PyObject* type = ResolveName("torch.Tensor").release();
+  PyObject* own = reinterpret_cast<PyObject*>(Py_TYPE(tensor));
+  if (own == type)
+    return AddOutput(NewContainer(Kind::kTensor, tensor), tensor);
+  static PyObject* make = ResolveName("torch.Tensor._make_subclass").release();
+  const int id = NewContainer(Kind::kText, tensor);
+  tree_.nodes_[id].object = PyRef::Share(make);
+  const int children[] = {NewNode(Kind::kObject, own),
+                          AddOutput(NewNode(Kind::kTensor, nullptr), tensor)};
+  tree_.nodes_[id].children.assign(children, children + 2);
+  return id;
+}
+
+int ResultTree::Builder::AddOutput(int id, PyObject* tensor) {
   tree_.nodes_[id].index = static_cast<int>(tensors_.size());
   tensors_.push_back(tensor);
   return id;

@@ -61,7 +61,10 @@ class ResultTree::Builder {
     tree_.nodes_[id].key = PyRef::Share(key);
     return id;
   }
+  // Of an nn.Parameter a hit makes one again.
   int AddTensor(PyObject* tensor);
+  // Node `id` is a tensor that the Program gives.
+  int AddOutput(int id, PyObject* tensor);
   // A tensor of constants, to the Program: if it is in the memory of an array
   // that the state has, who writes the one is to change the other. Refuses
   // that; the array had better be read as arguments are.

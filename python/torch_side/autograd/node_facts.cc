@@ -10,7 +10,9 @@
 #include <string>
 #include <typeinfo>
 
+#include "absl/algorithm/container.h"
 #include "absl/functional/function_ref.h"
+#include "absl/strings/str_replace.h"
 #include "absl/strings/string_view.h"
 #include "absl/strings/strip.h"
 #include "python/interpreter/py_ref.h"
@@ -57,6 +59,20 @@ bool HasSaved(Node* node, absl::FunctionRef<bool(Saved)> is_one) {
   return false;
 }
 
+// Whether a node has lists of tensors that it saved, for which there is no
+// attribute: those of torch._foreach_*() have, but for these.
+bool HasSavedLists(const Node& node) {
+  constexpr absl::string_view kNone[] = {"Ceil",  "Clone",      "Floor", "Frac",
+                                         "Neg",   "LerpScalar", "Round", "Sign",
+                                         "Trunc", "Zero"};
+  const std::string name = node.name();
+  absl::string_view word = name;
+  if (!absl::ConsumePrefix(&word, "Foreach")) return false;
+  const std::string op =
+      absl::StrReplaceAll(word, {{"Backward0", ""}, {"Backward1", ""}});
+  return !absl::c_linear_search(kNone, op);
+}
+
 const THPFunction& InPython(const Node& node) {
   return *reinterpret_cast<const THPFunction*>(
       static_cast<const torch::autograd::PyNode&>(node).pyobj());
@@ -86,7 +102,8 @@ bool IsUsedUpByPass(Node* node) {
   // Such a node lets go of the one inside it, whatever that has saved.
   if (dynamic_cast<torch::autograd::CopySlices*>(node) != nullptr) return true;
   if (IsFunctionInPython(*node)) return false;
-  return HasSaved(node, [](Saved saved) { return saved != Saved::kNothing; });
+  return HasSavedLists(*node) ||
+         HasSaved(node, [](Saved saved) { return saved != Saved::kNothing; });
 }
 
 bool HasReleasedTensors(Node* node, const SavedReads& reads) {
