@@ -127,6 +127,28 @@ TEST_P(FoldTest, TilesBecomeOneForEachRowOrColumn) {
   }
 }
 
+TEST_P(FoldTest, SizesOfMinusZeroArePlusZero) {
+  constexpr int64_t kRows = 5;
+  for (const Fold fold :
+       {Fold::kLargestAbs, Fold::kSmallestAbs, Fold::kSumAbs}) {
+    for (int64_t n : {1, 7, 40, 600}) {
+      const std::vector<float> x(kRows * n, -0.0f);
+      std::vector<double> rows(kRows, 1), columns(n, 1);
+      FoldArgs args{.x = x.data(), .step = n, .rows = kRows, .n = n};
+      args.totals = rows.data();
+      const int f = static_cast<int>(fold), e = static_cast<int>(Elem::kF32);
+      table().fold_rows[f][e](args);
+      args.totals = columns.data();
+      table().fold_columns[f][e](args);
+      for (const auto& totals : {rows, columns}) {
+        for (double total : totals) {
+          EXPECT_TRUE(total == 0 && !std::signbit(total)) << f << " of " << n;
+        }
+      }
+    }
+  }
+}
+
 TEST_P(FoldTest, CountsWhatIsNotZero) {
   for (int64_t n : {1, 5, 64, 300, 5000}) {
     std::vector<uint16_t> x(3 * n);

@@ -34,7 +34,7 @@ struct SumOp {
 };
 template <typename T>
 struct SumAbsOp : SumOp<T> {
-  static MICA_INLINE T Do(T a, T x, T) { return a + (x < 0 ? -x : x); }
+  static MICA_INLINE T Do(T a, T x, T) { return a + std::abs(x); }
 };
 template <typename T>
 struct SumSquaresOp : SumOp<T> {
@@ -76,14 +76,14 @@ struct SmallestOp {
 template <typename T>
 struct LargestAbsOp : LargestOp<T> {
   static MICA_INLINE T Do(T a, T x, T) {
-    const T size = x < 0 ? -x : x;
+    const T size = std::abs(x);  // Of -0 too.
     return (a > size) | (a != a) ? a : size;
   }
 };
 template <typename T>
 struct SmallestAbsOp : SmallestOp<T> {
   static MICA_INLINE T Do(T a, T x, T) {
-    const T size = x < 0 ? -x : x;
+    const T size = std::abs(x);  // Of -0 too.
     return (a < size) | (a != a) ? a : size;
   }
 };
