@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Callable
 from typing import Any
 
@@ -17,7 +16,7 @@ _grad = pytest.fixture(autouse=True)(with_grad)
 
 FUNCTIONS = [
     name
-    for name, function in inspect.getmembers(torch)
+    for name in dir(torch)
     if name.startswith("_foreach_") and not name.endswith("_")
 ]
 
