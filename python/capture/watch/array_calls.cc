@@ -236,6 +236,7 @@ bool ArrayWatch::FollowWhole(absl::string_view name, PyObject* tensor) {
   if (name == "asarray" || name == "asanyarray") return true;  // Itself.
   const bool is_in_order = IsInOrder(tensor);
   if (name == "ascontiguousarray") {
+    if (TensorMeta::Of(tensor).sizes.empty()) return false;  // It adds a dim.
     return is_in_order || FollowCopy(tensor, nullptr);
   }
   return name == "array" && is_in_order && FollowCopy(tensor, nullptr);

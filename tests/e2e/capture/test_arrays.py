@@ -399,3 +399,18 @@ def test_sparse_tensors_have_no_list():
     for _ in range(2):
         with pytest.raises(RuntimeError, match="storage"):
             f(torch.ones(3).to_sparse())
+
+
+@pytest.mark.parametrize("kind", ["argument", "state", "made"])
+def test_an_array_without_dims_gets_one_by_ascontiguousarray(kind):
+    state = torch.tensor(2.0)
+
+    def program(x):
+        taken = {"argument": x, "state": state, "made": x * 2}[kind]
+        return x + torch.from_numpy(np.ascontiguousarray(taken.numpy()))
+
+    compiled = mica.compile(program)
+    for call in range(4):
+        x = torch.tensor(float(call))
+        want, got = program(x), compiled(x)
+        assert got.shape == want.shape == (1,) and torch.equal(got, want)
