@@ -65,14 +65,15 @@ class StreamListener {
   // A variable of an enclosing function.
   virtual void ReadCell(PyObject* cell, PyObject* name) = 0;
   virtual void WriteCell(PyObject* cell, PyObject* name) = 0;
-  // Reads `container[key]`, or asks whether it is there.
+  // Reads `container[key]`.
   virtual void UseItem(PyObject* container, PyObject* key) = 0;
   // What container[key], which was told, is taken of instead: an object whose
   // __getitem__() is in Python. Null for none.
   virtual PyRef TakeInPlaceOfItems(PyObject* /*container*/, PyObject* /*key*/) {
     return PyRef();
   }
-  // Asks whether `container` has an item equal to `item`, or such a key.
+  // Asks whether `container` has an item equal to `item`, or such a key. To who
+  // gives nothing in place of items that is as good as a read.
   virtual void Contains(PyObject* container, PyObject* item) {
     // A dict's keys were looked at when it got them.
     if (!PyDict_Check(container)) Inspect(container);
@@ -111,12 +112,12 @@ class StreamListener {
   // Makes text of `value`: format(value, spec), of str(), repr() or ascii() of
   // it where `conversion` is 1, 2 or 3. `spec` is null for none.
   virtual void Format(PyObject* value, int conversion, PyObject* spec) = 0;
-  // "%s" % value.
   // What text % value, which isn't told then, is done with instead of the text:
   // an object whose __mod__() is in Python. Null for none.
   virtual PyRef TakeInPlaceOfFormat(PyObject* /*text*/, PyObject* /*value*/) {
     return PyRef();
   }
+  // "%s" % value.
   virtual void FormatBy(PyObject* /*text*/, PyObject* value) {
     Format(value, 0, nullptr);
   }

@@ -117,13 +117,24 @@ void StateWatch::Binary(const char* op, PyObject* a, PyObject* b) {
   numbers_.Binary(op, a, b);
 }
 
+void StateWatch::LookForItem(PyObject* container, PyObject* key) {
+  values().UseText(container);
+  values().UseText(key);
+  items_.Use(container, key);
+}
+
 void StateWatch::Contains(PyObject* container, PyObject* item) {
   if (handles_.IsId(item) && PyDict_Check(container)) return;
   Use(item);
   ways_.Find(item);
   loops_.Look(container);
   if (functions_.Contains(container, item)) return;
-  StreamListener::Contains(container, item);
+  // A dict's keys were looked at when it got them.
+  if (!PyDict_Check(container)) Inspect(container);
+  // No item is read: what would be given in its place is no answer.
+  loops_.Look(item);
+  sizes_.UseItem(container, item);
+  LookForItem(container, item);
 }
 
 void StateWatch::Call(PyObject* callable, absl::Span<PyObject* const> args,

@@ -142,9 +142,7 @@ class StateWatch final : public StreamListener {
         arrays_.UseItem(container, key) || arrays_.PlacesOf(container, key)) {
       return;
     }
-    values().UseText(container);
-    values().UseText(key);
-    items_.Use(container, key);
+    LookForItem(container, key);
   }
   PyRef TakeInPlaceOfItems(PyObject* container, PyObject* key) override;
   void Contains(PyObject* container, PyObject* item) override;
@@ -351,6 +349,8 @@ class StateWatch final : public StreamListener {
   bool is_annotated_call() const { return ground_.step.annotated != nullptr; }
 
  private:
+  // What a container has, or whether it has that, is C code's to find.
+  void LookForItem(PyObject* container, PyObject* key);
   // A method of a list's may change it.
   void UseOwner(PyObject* callable, absl::Span<PyObject* const> args);
   void Use(PyObject* object) {  // C code looks at it.

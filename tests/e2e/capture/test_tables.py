@@ -253,3 +253,37 @@ def test_tables_that_other_containers_lead_to_may_be_replaced() -> None:
     for number, other in enumerate(others):
         steps += [other, left(2 * number + 5), left(2 * number + 6)]
     assert check(make, *steps) >= 5
+
+
+class Other:
+    """Neither a number nor equal to one."""
+
+
+@pytest.mark.parametrize(
+    "table",
+    [
+        [10.0, 20.0, 0.0, 40.0, 2.0],
+        [Other(), Other(), 1.0, 7.0, 4.0],
+        (Other(), 5, 2, 3, "a"),
+        [None, 5, 2, True, 1],
+        np.array([3.0, 6.0, 0.0, 2.0]),
+    ],
+    ids=["numbers", "objects", "tuple", "mixed", "array"],
+)
+@pytest.mark.parametrize("negated", [False, True])
+def test_whether_a_number_is_in_a_table_is_no_item_of_it(table, negated):
+    def body(w: Any, x: torch.Tensor) -> Any:
+        at = advance(w)
+        found = at not in w.table if negated else at in w.table
+        return x * (bool(found) + 1)
+
+    check(world(body, table=table, **state()), *map(left, range(9)))
+
+
+def test_whether_a_number_is_in_a_list_that_grows_is_no_item_of_it() -> None:
+    def body(w: Any, x: torch.Tensor) -> Any:
+        found = 2 in w.seen
+        w.seen.append(advance(w) * 1.5)
+        return x * (found + 1)
+
+    check(world(body, seen=[], **state()), *map(left, range(9)))
